@@ -122,7 +122,8 @@ static cairn_err parse_number(const struct crn_key *key, const char *text, uint6
 
 static void format_number(const struct crn_key *key, uint64_t value, char *buf, size_t size)
 {
-    if (value == 0 && strcmp(key->def, "auto") == 0)
+    if ((value == 0 && strcmp(key->def, "auto") == 0) ||
+        (value == CRN_SIZE_AUTO && key->values != NULL))
         (void)snprintf(buf, size, "auto");
     else if (key->type == CRN_KEY_TIME)
         crn_format_time(value, buf, size);
@@ -148,6 +149,10 @@ static cairn_err set_number(const struct crn_key *key, const char *text, uint64_
     uint64_t value;
     cairn_err rc;
 
+    if (key->values != NULL && strcmp(text, key->values[0]) == 0) {
+        *field = CRN_SIZE_AUTO;
+        return CAIRN_OK;
+    }
     rc = parse_number(key, text, &value, ei);
     if (rc != CAIRN_OK)
         return rc;

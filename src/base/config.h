@@ -30,6 +30,8 @@ enum crn_encode {
 enum crn_service_kind { CRN_SERVICE_EMBEDDED, CRN_SERVICE_DAEMON };
 enum crn_comm_kind { CRN_COMM_OVER_MPI, CRN_COMM_OVER_UCX };
 
+#define CRN_SIZE_AUTO UINT64_MAX /* of keys whose default is a number */
+
 /* How often: every count-th time, or after ns since the last time. Both 0: never. */
 struct crn_every {
     uint64_t count;
@@ -75,7 +77,7 @@ struct crn_config {
     uint64_t arena_bytes;              /* 0: auto, from the first checkpoint */
     uint64_t arena_full;               /* enum crn_arena_full */
     uint64_t gpu;                      /* recognise regions in GPU memory */
-    uint64_t device_cache;             /* bytes of GPU memory for checkpoints */
+    uint64_t device_cache;             /* GPU memory for checkpoints; or CRN_SIZE_AUTO */
     uint64_t local_cache;              /* bytes of the local directory for captures */
     uint64_t discard_consumed;         /* a version that was restored is no longer flushed */
     uint64_t block_bytes;
@@ -180,7 +182,7 @@ struct crn_key {
     enum crn_key_type type;
     const char *def;           /* as text */
     uint64_t min, max;         /* range of a number; for text, max is the field size */
-    const char *const *values; /* enum: spellings, NULL at the end */
+    const char *const *values; /* enum: spellings, NULL at the end; bytes: "auto", CRN_SIZE_AUTO */
     const char *help;
     size_t offset; /* in crn_config, or in crn_name_config if per_name */
     int per_name;

@@ -86,7 +86,7 @@ void crn_config_doc_values(const struct crn_key *key, FILE *out)
         break;
     }
     crn_key_range(key, range, sizeof(range));
-    (void)fputs(range, out);
+    (void)fprintf(out, "%s%s", range, key->values != NULL ? ", `auto`" : "");
 }
 
 static void doc_table(int is_basic, int per_name, FILE *out)

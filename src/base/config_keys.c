@@ -8,6 +8,7 @@
 static const char *const service_values[] = {"embedded", "daemon", NULL};
 static const char *const comm_values[] = {"mpi", "ucx", NULL};
 static const char *const switch_values[] = {"off", "on", NULL};
+static const char *const size_words[] = {"auto", NULL};
 static const char *const full_values[] = {"auto", "wait", "spill", "supersede", NULL};
 static const char *const failure_values[] = {"strict", "retry", "continue", NULL};
 static const char *const io_values[] = {"buffered", "behind", "direct", "auto", NULL};
@@ -85,9 +86,10 @@ static const struct crn_key keys[] = {
     {"gpu", CRN_KEY_ENUM, "on", 0, 0, switch_values,
      "Recognise regions in GPU memory by their pointer. off: treat all memory as host memory.",
      AT(gpu)},
-    {"device_cache", CRN_KEY_BYTES, "0", 0, 1024 * T, NULL,
+    {"device_cache", CRN_KEY_BYTES, "0", 0, 1024 * T, size_words,
      "GPU memory for checkpoints of GPU regions, so that a capture is a copy inside the GPU. "
-     "0: captures go to the arena.",
+     "0: captures go to the arena. auto: as many images as an arena, at most half of what is free "
+     "on the GPU, shared evenly by the ranks of the host that use it.",
      AT(device_cache)},
     {"local_cache", CRN_KEY_BYTES, "0", 0, 1024 * T, NULL,
      "Bytes of the local directory, for each process, that extend the arena: captures move "

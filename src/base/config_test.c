@@ -87,6 +87,10 @@ static void errors_name_the_place_and_the_way_out(void **state)
     expect_error("blocks = 0", "f.ini:1: blocks: '0' is out of range; allowed is 1 .. 4096");
     expect_error("blocks = 4k", "f.ini:1: blocks: '4k' is not a number");
     expect_error("blocks = auto", "f.ini:1: blocks: 'auto' is not possible");
+    expect_error("local_cache = auto", "f.ini:1: local_cache: 'auto' is not possible");
+    expect_error(
+        "device_cache = 18446744073709551615",
+        "f.ini:1: device_cache: '18446744073709551615' is out of range; allowed is 0 .. 1P");
     expect_error("blocks =",
                  "f.ini:1: blocks: '' is not a size; write 4096, 64M, 1.5G or the like");
     expect_error("retries = 2000",
@@ -204,11 +208,12 @@ static void a_dump_reads_back(void **state)
 
     (void)state;
     crn_config_defaults(&a);
-    assert_ok(crn_config_text(&a,
-                              "arena_bytes = 1536M\nwait_timeout = 250ms\nblock_bytes=5000\n"
-                              "arena_full = supersede\npersistent = /with blank\nkeep_last=3\n"
-                              "[checkpoint a]\nkeep_every=2\n[checkpoint b]\nperiod=90\n",
-                              "test", ei));
+    assert_ok(crn_config_text(
+        &a,
+        "arena_bytes = 1536M\nwait_timeout = 250ms\nblock_bytes=5000\n"
+        "arena_full = supersede\ndevice_cache = auto\npersistent = /with blank\nkeep_last=3\n"
+        "[checkpoint a]\nkeep_every=2\n[checkpoint b]\nperiod=90\n",
+        "test", ei));
     for (help = 0; help < 2; help++) {
         first = dump(&a, help);
         crn_config_defaults(&b);

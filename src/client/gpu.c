@@ -59,8 +59,11 @@ cairn_err crn_gpu_owner(cairn_session *s, const void *ptr, struct crn_device **r
     if (i >= CRN_GPUS)
         return crn_fail(ei, CAIRN_ELIMIT, 0, "memory of GPU %d: a session knows GPUs 0 to %d", i,
                         CRN_GPUS - 1);
-    if (s->gpu->dev[i] == NULL)
+    if (s->gpu->dev[i] == NULL) {
         rc = s->gpu->driver->ops->device_open(s->gpu->driver, i, &s->gpu->dev[i], ei);
+        if (rc == CAIRN_OK)
+            crn_gpu_mark(s, s->gpu->dev[i]);
+    }
     *ret = s->gpu->dev[i];
     return rc;
 }

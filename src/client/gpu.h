@@ -14,6 +14,12 @@ struct crn_place {
     struct crn_device *device; /* NULL: host memory */
 };
 
+/* device_cache = auto (gpu_share.c): tells the ranks of the node that this one uses the device, and
+ * how much of its memory this rank may take. CAIRN_ENOMEM: too little for one checkpoint. */
+void crn_gpu_mark(const cairn_session *s, struct crn_device *dev);
+CAIRN_CHECKED cairn_err crn_gpu_share(const cairn_session *s, struct crn_device *dev,
+                                      uint64_t *ret_bytes, struct crn_errinfo *ei);
+
 struct crn_gpu; /* opaque; exists once a session has seen device memory */
 
 /* The device that owns ptr; NULL for host memory. */

@@ -310,6 +310,8 @@ CAIRN_CHECKED cairn_err crn_checkpoint_hear(cairn_session *s, const char *name,
  * once per capture, when there is time; the tiers run it while the GPU copies. */
 CAIRN_CHECKED cairn_err crn_capture_complete(cairn_session *s, struct crn_capture *c,
                                              struct crn_errinfo *ei);
+/* How many images the fastest tiers should have space for. */
+uint64_t crn_take_images(const struct crn_config *cfg);
 /* Creates the arena if there is none: as configured, or sized for images of this size. */
 CAIRN_CHECKED cairn_err crn_take_ensure_arena(cairn_session *s, uint64_t image_bytes,
                                               struct crn_errinfo *ei);

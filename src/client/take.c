@@ -33,7 +33,7 @@ static uint64_t images_of(const struct crn_name_config *nc)
     return nc->persistent_every.count != 1 ? images + nc->keep_protected : images;
 }
 
-static uint64_t images_wanted(const struct crn_config *cfg)
+uint64_t crn_take_images(const struct crn_config *cfg)
 {
     uint64_t most = images_of(&cfg->names);
     size_t i;
@@ -46,7 +46,7 @@ static uint64_t images_wanted(const struct crn_config *cfg)
 /* The arena's size for arena_bytes = auto; less if shared memory is short. */
 static uint64_t auto_size(const cairn_session *s, uint64_t image_bytes)
 {
-    uint64_t n = images_wanted(&s->cfg);
+    uint64_t n = crn_take_images(&s->cfg);
     uint64_t room = UINT64_MAX;
     struct crn_room space;
 

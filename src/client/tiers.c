@@ -139,6 +139,7 @@ static void bind_device(struct crn_tiers *x)
     cairn_session *s = x->s;
     struct crn_errinfo why = {0};
     struct crn_device *dev = x->has_tried_device ? NULL : crn_gpu_main(s);
+    uint64_t bytes = s->cfg.device_cache;
 
     if (dev == NULL || x->arena_tier == 0)
         return;
@@ -148,7 +149,8 @@ static void bind_device(struct crn_tiers *x)
         if (crn_gpu_claim_pin(s))
             crn_tiers_pin(x);
     }
-    if (crn_cache_bind(x->cache, 0, dev, s->cfg.device_cache, &why) != CAIRN_OK)
+    if ((bytes == CRN_SIZE_AUTO && crn_gpu_share(s, dev, &bytes, &why) != CAIRN_OK) ||
+        crn_cache_bind(x->cache, 0, dev, bytes, &why) != CAIRN_OK)
         crn_told_warn_once(s, "checkpoints are not kept on the GPU, continuing: %s", why.msg);
 }
 

@@ -3,6 +3,7 @@
  * the only one, when the process is killed; taken in steps, taken again, superseded, read once. */
 #include "client/test_tiers.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 /* For a process that will be killed: it must leave nothing in any directory. */
@@ -442,6 +443,61 @@ static void test_told(void **state)
     in_child(told);
 }
 
+/* Bytes that device_cache = auto takes beside so many other ranks that use the GPU. */
+static int64_t automatic(struct tiers_world *w, int others)
+{
+    uint64_t before, after, total;
+    cairn_session *s = bed_session(&w->b, "arena_bytes=11M", "device_cache=auto", NULL);
+    char bus[32], name[64];
+    int64_t v;
+    int i;
+
+    assert_int_equal(w->b.dev->driver->ops->bus(w->b.dev, bus, sizeof(bus)), 0);
+    for (i = 1; i <= others; i++) {
+        int fd;
+
+        (void)snprintf(name, sizeof(name), "gpu-%s-%d", bus, i);
+        fd = openat(s->dir.dfd, name, O_WRONLY | O_CREAT, 0600);
+        assert_true(fd >= 0 && close(fd) == 0);
+    }
+    assert_ok(w->b.dev->driver->ops->memory(w->b.dev, &before, &total, ei));
+    for (v = 1; v <= 4; v++) {
+        world_protect(w, s);
+        fill(&w->b, (uint64_t)v);
+        must(cairn_checkpoint(s, "t", v, NULL));
+    }
+    assert_ok(w->b.dev->driver->ops->memory(w->b.dev, &after, &total, ei));
+    (void)snprintf(name, sizeof(name), "gpu-%s-0", bus);
+    assert_int_equal(faccessat(s->dir.dfd, name, F_OK, 0), 0);
+    for (v = 4; v >= 1; v--) {
+        spoil(&w->b);
+        must(cairn_restore(s, "t", v, NULL));
+        assert_true(holds(&w->b, (uint64_t)v));
+    }
+    must(cairn_close(s));
+    return (int64_t)(before - after);
+}
+
+/* Two images, as many as fit a share of half of the free memory, or none: then the arena takes
+ * the captures. */
+static void test_automatic_size(void **state)
+{
+    const int64_t image = N * sizeof(uint64_t);
+    struct tiers_world w;
+    int64_t got;
+
+    (void)state;
+    if (is_real())
+        skip();
+    world_open(&w, 1);
+    got = automatic(&w, 0);
+    assert_true(got >= 2 * image && got < 3 * image);
+    got = automatic(&w, 10);
+    assert_true(got >= image && got < 2 * image);
+    assert_true(automatic(&w, 30) < image);
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -451,7 +507,7 @@ int main(void)
         cmocka_unit_test(test_killed),          cmocka_unit_test(test_through),
         cmocka_unit_test(test_two_devices),     cmocka_unit_test(test_steps),
         cmocka_unit_test(test_again),           cmocka_unit_test(test_superseded),
-        cmocka_unit_test(test_late_device),
+        cmocka_unit_test(test_late_device),     cmocka_unit_test(test_automatic_size),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,8 @@
  *
  *     <run_dir>/cairnd-<n>.sock                   n-th daemon of the host
  *     <shm_dir>/cairn-<uid>/<run>-n<node>/        lock (locked by the service and the ranks while
- *                                                 they live), run.ini, arena-<rank>, sock (embedded service)
+ *                                                 they live), run.ini, arena-<rank>, sock (embedded service),
+ *                                                 gpu-<bus>-<rank> (the rank uses that GPU)
  *     <spool>                                     s-<rank>-<seq> spilled images,
  *                                                 tier-<rank> images that left the arena,
  *                                                 f-<rank>-<seq>-<region> handed-over files

@@ -59,6 +59,9 @@ struct crn_driver_ops {
     void (*device_close)(struct crn_device *dev);
     cairn_err (*memory)(struct crn_device *dev, uint64_t *ret_free, uint64_t *ret_total,
                         struct crn_errinfo *ei);
+    /* The device's address on the host, such as 0000:1b:00.0: the same in every process, whichever
+     * devices that process sees. Returns 0, or an error number of the driver. */
+    int (*bus)(struct crn_device *dev, char *ret, size_t size);
     cairn_err (*alloc)(struct crn_device *dev, uint64_t bytes, void **ret, struct crn_errinfo *ei);
     void (*free)(struct crn_device *dev, void *ptr);
     /* Pins host memory, for copies at full speed. Slow: a gigabyte takes tenths of a second. */

@@ -19,7 +19,8 @@ enum own {
     CTX_PUSH,
     CTX_POP,
     STREAM_CTX,
-    COPY
+    COPY,
+    BUS
 };
 
 static int device_cuda_start(struct crn_vendor_driver *d)
@@ -175,6 +176,20 @@ static int stream_device(struct crn_driver *driver, void *stream)
     return ctx == NULL && nactive == 1 ? only : -1;
 }
 
+static int device_cuda_bus(struct crn_device *dev, char *ret, size_t size)
+{
+    const struct crn_vendor_driver *d = (struct crn_vendor_driver *)dev->driver;
+    int (*device_get)(int *id, int ordinal);
+    int (*bus_id)(char *ret, int size, int id);
+    int id;
+    int r;
+
+    CRN_VENDOR_CALL(d, DEVICE_GET, device_get);
+    CRN_VENDOR_CALL(d, BUS, bus_id);
+    r = device_get(&id, dev->ordinal);
+    return r == 0 ? bus_id(ret, (int)size, id) : r;
+}
+
 static int device_cuda_copy(const struct crn_vendor_driver *d, void *dst, const void *src,
                             size_t bytes, void *stream)
 {
@@ -237,13 +252,15 @@ static const struct crn_vendor cuda = {
                         [CTX_PUSH] = "cuCtxPushCurrent_v2",
                         [CTX_POP] = "cuCtxPopCurrent_v2",
                         [STREAM_CTX] = "cuStreamGetCtx",
-                        [COPY] = "cuMemcpyAsync"}},
+                        [COPY] = "cuMemcpyAsync",
+                        [BUS] = "cuDeviceGetPCIBusId"}},
     .lost = lost,
     .legacy_stream = CRN_STREAM_LEGACY,
     .start = device_cuda_start,
     .text = device_cuda_text,
     .owner = device_cuda_owner,
     .stream_device = stream_device,
+    .bus = device_cuda_bus,
     .retain = device_cuda_retain,
     .release = device_cuda_release,
     .enter = device_cuda_enter,

@@ -621,6 +621,7 @@ cairn_err crn_vendor_open(const struct crn_vendor *vendor, int is_loaded, struct
     d->ops.name = vendor->name;
     d->ops.owner = vendor->owner;
     d->ops.stream_device = vendor->stream_device;
+    d->ops.bus = vendor->bus;
     d->driver.ops = &d->ops;
     rc = device_driver_start(d, ei);
     if (rc != CAIRN_OK) {

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include "tier/device.h"
 
-#define CRN_VENDOR_OWN 10 /* most symbols that only one vendor has */
+#define CRN_VENDOR_OWN 11 /* most symbols that only one vendor has */
 
 struct crn_vendor_driver;
 struct crn_vendor_device;
@@ -37,6 +37,7 @@ struct crn_vendor {
     const char *(*text)(const struct crn_vendor_driver *d, int r); /* NULL: unknown */
     int (*owner)(struct crn_driver *d, const void *ptr);           /* see crn_driver_ops */
     int (*stream_device)(struct crn_driver *d, void *stream);      /* see crn_driver_ops */
+    int (*bus)(struct crn_device *dev, char *ret, size_t size);    /* see crn_driver_ops */
     /* Retains a device before it is first entered. release must also accept a device that was not
      * retained. */
     int (*retain)(struct crn_vendor_device *dev);

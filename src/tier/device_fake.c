@@ -543,20 +543,36 @@ static int map_twice(struct thing *t)
     return start != MAP_FAILED && own != MAP_FAILED;
 }
 
+static size_t fake_used(void)
+{
+    size_t used = 0;
+    int i;
+
+    for (i = 0; i < THINGS; i++)
+        if (things[i].kind == FAKE_DEVICE_MEMORY && things[i].device == fake_current())
+            used += things[i].bytes;
+    return used;
+}
+
+size_t fake_memory_left(void)
+{
+    size_t used;
+
+    (void)pthread_mutex_lock(&mu);
+    used = fake_used();
+    (void)pthread_mutex_unlock(&mu);
+    return used < fake_memory() ? fake_memory() - used : 0;
+}
+
 int fake_alloc(void **ret, size_t bytes)
 {
-    size_t used = bytes;
     struct thing *t;
     int r = fake_current() < 0 ? FAKE_NO_CONTEXT : 0;
-    int i;
 
     (void)pthread_mutex_lock(&mu);
     if (r == 0 && is_prohibited())
         r = FAKE_CAPTURE_UNSUPPORTED;
-    for (i = 0; i < THINGS; i++)
-        if (things[i].kind == FAKE_DEVICE_MEMORY && things[i].device == fake_current())
-            used += things[i].bytes;
-    if (r == 0 && used > fake_memory())
+    if (r == 0 && fake_used() + bytes > fake_memory())
         r = FAKE_NO_MEMORY;
     if (r == 0) {
         t = make_thing(FAKE_DEVICE_MEMORY);

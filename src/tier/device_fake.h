@@ -51,6 +51,7 @@ FAKE_API void fake_gpu_speed(double link, double pageable);
 FAKE_API void fake_gpu_poke(void *dst, const void *src, size_t bytes);
 
 size_t fake_memory(void);
+size_t fake_memory_left(void); /* of the current device */
 
 /* The current device of the calling thread; -1: none. The API layer supplies it. */
 int fake_current(void);

@@ -4,6 +4,7 @@
  * alive and of the same context, flags must be known. */
 #include "tier/device_fake.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define MAY_FAIL()                                                                                 \
@@ -47,6 +48,7 @@ FAKE_API int cuInit(unsigned flags);
 FAKE_API int cuGetErrorString(int r, const char **text);
 FAKE_API int cuDeviceGetCount(int *n);
 FAKE_API int cuDeviceGet(int *dev, int ordinal);
+FAKE_API int cuDeviceGetPCIBusId(char *ret, int size, int dev);
 FAKE_API int cuDevicePrimaryCtxRetain(void **ctx, int dev);
 FAKE_API int cuDevicePrimaryCtxRelease_v2(int dev);
 FAKE_API int cuDevicePrimaryCtxGetState(int dev, unsigned *flags, int *active);
@@ -105,6 +107,12 @@ int cuDeviceGet(int *dev, int ordinal)
     return 0;
 }
 
+int cuDeviceGetPCIBusId(char *ret, int size, int dev)
+{
+    MAY_FAIL();
+    return snprintf(ret, (size_t)size, "0000:%02x:00.0", dev) >= size ? FAKE_INVALID : 0;
+}
+
 int cuDevicePrimaryCtxRetain(void **ctx, int dev)
 {
     MAY_FAIL();
@@ -154,7 +162,8 @@ int cuCtxSynchronize(void)
 int cuMemGetInfo_v2(size_t *left, size_t *total)
 {
     MAY_FAIL();
-    *left = *total = fake_memory();
+    *total = fake_memory();
+    *left = fake_memory_left();
     return depth == 0 ? FAKE_NO_CONTEXT : 0;
 }
 
@@ -296,6 +305,7 @@ FAKE_API int hipRuntimeGetVersion(int *version);
 FAKE_API int hipGetDeviceCount(int *n);
 FAKE_API int hipGetDevice(int *ordinal);
 FAKE_API int hipSetDevice(int ordinal);
+FAKE_API int hipDeviceGetPCIBusId(char *ret, int size, int ordinal);
 FAKE_API int hipMemGetInfo(size_t *left, size_t *total);
 FAKE_API int hipMalloc(void **p, size_t bytes);
 FAKE_API int hipFree(void *p);
@@ -355,10 +365,17 @@ int hipSetDevice(int ordinal)
     return 0;
 }
 
+int hipDeviceGetPCIBusId(char *ret, int size, int ordinal)
+{
+    MAY_FAIL();
+    return snprintf(ret, (size_t)size, "0000:%02x:00.0", ordinal) >= size ? FAKE_INVALID : 0;
+}
+
 int hipMemGetInfo(size_t *left, size_t *total)
 {
     MAY_FAIL();
-    *left = *total = fake_memory();
+    *total = fake_memory();
+    *left = fake_memory_left();
     return 0;
 }
 

@@ -10,7 +10,7 @@
 #define MEMORY_DEVICE_6 2
 #define RELEASE_6       60000000
 
-enum own { ERROR_TEXT, VERSION, GET_DEVICE, SET_DEVICE, COPY };
+enum own { ERROR_TEXT, VERSION, GET_DEVICE, SET_DEVICE, COPY, BUS };
 
 static int device_hip_start(struct crn_vendor_driver *d)
 {
@@ -87,6 +87,14 @@ static void device_hip_leave(struct crn_vendor_device *dev, int before)
         (void)set_device(before);
 }
 
+static int device_hip_bus(struct crn_device *dev, char *ret, size_t size)
+{
+    int (*bus_id)(char *ret, int size, int ordinal);
+
+    CRN_VENDOR_CALL((struct crn_vendor_driver *)dev->driver, BUS, bus_id);
+    return bus_id(ret, (int)size, dev->ordinal);
+}
+
 static int device_hip_copy(const struct crn_vendor_driver *d, void *dst, const void *src,
                            size_t bytes, void *stream)
 {
@@ -132,12 +140,14 @@ static const struct crn_vendor hip = {
                         [VERSION] = "hipRuntimeGetVersion",
                         [GET_DEVICE] = "hipGetDevice",
                         [SET_DEVICE] = "hipSetDevice",
-                        [COPY] = "hipMemcpyAsync"}},
+                        [COPY] = "hipMemcpyAsync",
+                        [BUS] = "hipDeviceGetPCIBusId"}},
     .lost = lost,
     .start = device_hip_start,
     .text = device_hip_text,
     .owner = device_hip_owner,
     .stream_device = stream_device,
+    .bus = device_hip_bus,
     .retain = device_hip_retain,
     .release = device_hip_release,
     .enter = device_hip_enter,
