@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/export.h"
 #include "cli/import.h"
 
 /* For the readers. ------------------------------------------------------------------------------ */
@@ -164,7 +165,10 @@ static int import_run(struct cli *cli, int argc, char **argv)
                                           {"as", required_argument, NULL, 'a'},
                                           {"ranks", required_argument, NULL, 'n'},
                                           {"force", no_argument, NULL, 'f'},
+                                          {"to", required_argument, NULL, 't'},
+                                          {"prefix", required_argument, NULL, 'p'},
                                           {0}};
+    struct cli_conversion conversion = {0};
     const struct import_format *format = NULL;
     struct cli_import im = {.cli = cli, .status = CLI_OK};
     int64_t ranks = 0;
@@ -179,12 +183,21 @@ static int import_run(struct cli *cli, int argc, char **argv)
             im.name = optarg;
         else if (c == 'f')
             im.is_forced = 1;
+        else if (c == 't')
+            conversion.to = optarg;
+        else if (c == 'p')
+            conversion.prefix = optarg;
         else if (c != 'n' || crn_cli_number(cli, "ranks", optarg, &ranks) != 0)
             return CLI_USAGE;
     }
-    if (format == NULL)
+    if (conversion.to != NULL && format == NULL && optind + 1 == argc) {
+        conversion.source = argv[optind];
+        return crn_export_python(cli, "import", &conversion);
+    }
+    if (format == NULL || conversion.to != NULL || conversion.prefix != NULL)
         return crn_cli_usage(
-            cli, "which runtime has left the checkpoints? use --from veloc, scr or fti");
+            cli, "which runtime has left the checkpoints? use --from veloc, scr or fti; for a "
+                 "file of NumPy or PyTorch, FILE --to NAME@VERSION");
     if (optind + 1 != argc || ranks >= CRN_MAX_RANKS || (format->needs_name && im.name == NULL))
         return crn_cli_usage(cli,
                              "which checkpoint, and where is it? use --as NAME DIR with veloc, "
@@ -199,8 +212,8 @@ static int import_run(struct cli *cli, int argc, char **argv)
 
 const struct cli_command crn_cmd_import = {
     .name = "import",
-    .args = "--from veloc|scr|fti [--as NAME] [--ranks N] [-f] WHERE",
-    .help = "Makes versions of the checkpoints that another runtime has left",
+    .args = "--from veloc|scr|fti [--as NAME] [--ranks N] [-f] WHERE | FILE --to NAME@VERSION",
+    .help = "Makes versions of the checkpoints that another runtime or tool has left",
     .about =
         "Makes versions of the checkpoints that VELOC, SCR or FTI has left, so that a program goes "
         "on from them with Cairn's library of the same interface. The files stay.\n"
@@ -210,11 +223,15 @@ const struct cli_command crn_cmd_import = {
         "`PREFIX/.scr/cairn`. The files of the datasets are neither copied nor changed.\n"
         "FTI: the checkpoint of level 4 that the configuration file FILE names becomes a version "
         "in "
-        "`cairn` of its `glbl_dir`. Cairn reads files of `ckpt_io = 1`.",
+        "`cairn` of its `glbl_dir`. Cairn reads files of `ckpt_io = 1`.\n"
+        "With `--to`, a `.safetensors`, `.npz` or `.pt` file becomes a version, as `cairn export` "
+        "writes it.",
     .run = import_run,
     .options =
         "  --from R          the runtime: veloc, scr or fti\n"
         "  -a, --as NAME     with veloc: the checkpoint's name, as the program has it\n"
         "  -n, --ranks N     with veloc: as many ranks took it; default: as many as are found\n"
-        "  -f, --force       replace a version that holds something else\n",
+        "  -f, --force       replace a version that holds something else\n"
+        "  -t, --to N@V      make version V of N of a .safetensors, .npz or .pt file\n"
+        "  -p, --prefix TEXT with --to: goes before the regions' names, such as 'model.'\n",
 };

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""python3 -m cairn export NAME@VERSION --to FILE | import FILE --to NAME@VERSION"""
+"""cairn export NAME@VERSION --to FILE | cairn import FILE --to NAME@VERSION
+
+The program `cairn` starts this as python3 -m cairn."""
 import argparse
 import os
 import sys
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="python3 -m cairn")
+    parser = argparse.ArgumentParser(prog="cairn")
     parser.add_argument("--dir", default=os.environ.get("CAIRN_PERSISTENT"),
                         help="the checkpoints' directory ($CAIRN_PERSISTENT)")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -20,11 +22,14 @@ def main():
     args = parser.parse_args()
     if args.dir is None:
         parser.error("name the checkpoints' directory: --dir or CAIRN_PERSISTENT")
-    from . import files
+    name, _, version = (args.source if args.command == "export" else args.to).partition("@")
+    if not version.isdigit() and (args.command == "import" or version not in ("", "latest")):
+        parser.error(f"'{version}' is no version: write NAME@VERSION")
     try:
-        name, _, version = (args.source if args.command == "export" else args.to).partition("@")
+        from . import files, open_store
         if args.command == "export":
-            names = files.export_version(args.dir, name, int(version), args.to, args.prefix, args.rank)
+            number = int(version) if version.isdigit() else open_store(args.dir)[name].newest.number
+            names = files.export_version(args.dir, name, number, args.to, args.prefix, args.rank)
         else:
             names = files.import_version(args.source, args.dir, name, int(version), args.prefix)
     except Exception as error:
