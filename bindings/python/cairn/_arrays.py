@@ -21,6 +21,22 @@ BY_NAME = {name[6:].lower(): value for name, value in vars(d).items()
                        "CAIRN_BOOL", "CAIRN_F8_E4M3", "CAIRN_F8_E5M2")}
 
 
+# Of DLPack: (code, bits).
+DLPACK = {(0, 8): d.CAIRN_I8, (0, 16): d.CAIRN_I16, (0, 32): d.CAIRN_I32, (0, 64): d.CAIRN_I64,
+          (1, 8): d.CAIRN_U8, (1, 16): d.CAIRN_U16, (1, 32): d.CAIRN_U32, (1, 64): d.CAIRN_U64,
+          (2, 16): d.CAIRN_F16, (2, 32): d.CAIRN_F32, (2, 64): d.CAIRN_F64,
+          (4, 16): d.CAIRN_BF16, (5, 64): d.CAIRN_C64, (5, 128): d.CAIRN_C128,
+          (6, 8): d.CAIRN_BOOL, (10, 8): d.CAIRN_F8_E4M3, (12, 8): d.CAIRN_F8_E5M2}
+DLPACK_HOST = (1, 3, 11, 13, 16)  # devices: CPU, pinned and managed memory of CUDA and ROCm
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32), ("id", ctypes.c_int32),
+                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64)]
+
+
 class Block:
     """Contiguous memory: address, Cairn's type, shape, and what keeps it alive."""
 
@@ -37,20 +53,41 @@ def of_torch(tensor):
     return Block(tensor.data_ptr(), TORCH[name], tensor.shape, tensor)
 
 
+def check_strides(shape, strides, size):
+    for extent, stride in zip(reversed(shape), reversed(strides)):
+        if extent > 1 and stride != size:
+            raise ValueError("the array is not contiguous in C order")
+        size *= extent
+
+
 def of_interface(interface, owner):
     order, code = interface["typestr"][0], interface["typestr"][1:]
     pointer, read_only = interface["data"]
-    if code not in NUMPY or order == ">":
+    kind = NUMPY.get(code)
+    if code in ("V1", "V2"):  # types that numpy does not know by itself, as of ml_dtypes
+        kind = TORCH.get(str(getattr(owner, "dtype", "")))
+    if kind is None or order == ">":
         raise TypeError(f"Cairn has no type for '{interface['typestr']}'")
     if read_only:
         raise ValueError("the array is read-only: a restart could not restore it")
-    strides, size = interface.get("strides"), int(code[1:])
-    if strides is not None:
-        for extent, stride in zip(reversed(interface["shape"]), reversed(strides)):
-            if extent > 1 and stride != size:
-                raise ValueError("the array is not contiguous in C order")
-            size *= extent
-    return Block(pointer, NUMPY[code], interface["shape"], owner)
+    if interface.get("strides") is not None and 0 not in interface["shape"]:
+        check_strides(interface["shape"], interface["strides"], int(code[1:]))
+    return Block(pointer, kind, interface["shape"], owner)
+
+
+def of_dlpack(data):
+    """The capsule keeps the memory alive; nothing consumes it."""
+    on_host = data.__dlpack_device__()[0] in DLPACK_HOST
+    capsule = data.__dlpack__() if on_host else data.__dlpack__(stream=-1)  # Cairn orders itself
+    take = ctypes.pythonapi.PyCapsule_GetPointer
+    take.restype, take.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    t = DLTensor.from_address(take(capsule, b"dltensor"))
+    if t.lanes != 1 or (t.code, t.bits) not in DLPACK:
+        raise TypeError(f"Cairn has no type for DLPack's type {t.code} of {t.bits} bits")
+    shape = tuple(t.shape[:t.ndim])
+    if t.strides and 0 not in shape:
+        check_strides(shape, t.strides[:t.ndim], 1)
+    return Block((t.data or 0) + t.offset or None, DLPACK[t.code, t.bits], shape, (capsule, data))
 
 
 def of_buffer(data):
@@ -83,7 +120,6 @@ def block_of(data):
     except TypeError:
         pass
     if hasattr(data, "__dlpack__"):
-        import numpy
-        return block_of(numpy.from_dlpack(data))
+        return of_dlpack(data)
     raise TypeError(f"{type(data).__name__} holds no array: it has neither data_ptr, "
                     "__array_interface__, __cuda_array_interface__, a buffer, nor __dlpack__")

@@ -38,6 +38,15 @@ def setting(key, value):
     return f"{key}={value}".encode()
 
 
+class _Future(concurrent.futures.Future):
+    """Of a checkpoint: asking for the result speeds up the flush."""
+
+    def result(self, timeout=None):
+        if not self.done():
+            self.checkpoint._hasten(self.level)
+        return super().result(timeout)
+
+
 class Checkpoint:
     """A checkpoint that this session took. Await it, or use wait, done and future."""
 
@@ -55,7 +64,8 @@ class Checkpoint:
         return bool(reached.value)
 
     def wait(self, level="persistent", timeout=None):
-        """Waits for the level, at most timeout seconds (default: the key wait_timeout)."""
+        """Waits for the level, at most timeout seconds (default: the key wait_timeout). Calls of
+        other threads on the session wait as long; futures do not."""
         ms = d.CAIRN_WAIT_CONFIG if timeout is None else max(0, int(timeout * 1000))
         self.session._call("cairn_wait", self.name.encode(), self.version, level_of(level), ms)
         return self
@@ -64,7 +74,15 @@ class Checkpoint:
         """A concurrent.futures.Future whose result is this handle."""
         return self.session._watch(self, level_of(level))
 
+    def _hasten(self, level):
+        """Tells the flush that somebody waits."""
+        try:
+            self.wait(level, 0.001)
+        except (Error, RuntimeError):
+            pass  # the future tells
+
     def __await__(self):
+        self._hasten("persistent")
         return asyncio.wrap_future(self.future()).__await__()
 
     @property
@@ -148,13 +166,12 @@ class Session:
     def close(self):
         """Waits until every checkpoint is persistent; then nothing is left to save."""
         with self._lock:
+            if self._handle:
+                self._end_watching()
             handle, self._handle = self._handle, None
             self._owners.clear()
             if handle:
-                try:
-                    check(lib.cairn_close(handle))
-                finally:
-                    self._end_watching()
+                check(lib.cairn_close(handle))
 
     # Regions ------------------------------------------------------------------------------------
 
@@ -265,6 +282,12 @@ class Session:
         whole = tuple(a.global_dims[:n]) if a.global_dims[0] else None
         return a.type, tuple(a.dims[:n]), whole, tuple(a.offset[:n])
 
+    def ranks_of(self, name, version):
+        """How many ranks wrote a version."""
+        info = d.cairn_version_info(size=ctypes.sizeof(d.cairn_version_info))
+        self._call("cairn_version_info", name.encode(), version, byref(info))
+        return info.ranks
+
     def stored_regions(self, name, version, old_rank=d.CAIRN_OWN_RANK):
         """Names of the regions in the shard of a rank."""
         a = d.cairn_array(size=ctypes.sizeof(d.cairn_array))
@@ -300,7 +323,8 @@ class Session:
     # Futures ------------------------------------------------------------------------------------
 
     def _watch(self, checkpoint, level):
-        future = concurrent.futures.Future()
+        future = _Future()
+        future.checkpoint, future.level = checkpoint, level
         future.set_running_or_notify_cancel()
         with self._lock:
             self._watched.append((checkpoint, level, future))
@@ -314,17 +338,21 @@ class Session:
         """Completes what is done; false when nothing is left to watch."""
         with self._lock:
             watched, self._watched = self._watched, []
+            ended = []
             for checkpoint, level, future in watched:
                 try:
                     if checkpoint.done(level):
-                        future.set_result(checkpoint)
+                        ended.append((future.set_result, checkpoint))
                     else:
                         self._watched.append((checkpoint, level, future))
                 except Exception as error:
-                    future.set_exception(error)
+                    ended.append((future.set_exception, error))
             if not self._watched:
                 self._watcher = None
-            return self._watcher is not None
+            goes_on = self._watcher is not None
+        for end, value in ended:  # without the lock: this runs callbacks
+            end(value)
+        return goes_on
 
     def _watch_all(self):
         poll = select.poll()
@@ -336,7 +364,10 @@ class Session:
             poll.poll(50)
 
     def _end_watching(self):
-        """close has waited for all of them: what is not done by now has failed."""
+        """Waits for what futures stand for, so that each learns how its checkpoint ended."""
         watched, self._watched = self._watched, []
-        for checkpoint, _, future in watched:
-            future.set_result(checkpoint)
+        for checkpoint, level, future in watched:
+            try:
+                future.set_result(checkpoint.wait(level))
+            except Exception as error:
+                future.set_exception(error)

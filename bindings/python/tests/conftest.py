@@ -29,7 +29,7 @@ def job(place):
         count[0] += 1
         head = ("import os, sys, signal, cairn, numpy as np\n"
                 "rank, ranks, args = int(sys.argv[1]), int(sys.argv[2]), sys.argv[4:]\n"
-                "meeting = cairn.FileRendezvous(sys.argv[3], rank, ranks, timeout=60)\n")
+                "meeting = cairn.FileRendezvous(sys.argv[3], rank, ranks, timeout=600)\n")
         meeting = place / f"meeting{count[0]}"
         meeting.mkdir(mode=0o700)
         children = [subprocess.Popen([sys.executable, "-c", head + script, str(rank), str(ranks),
@@ -37,7 +37,7 @@ def job(place):
                                      env={**os.environ, **(env or {})})
                     for rank in range(ranks)]
         try:
-            return [child.wait(timeout=90) for child in children]
+            return [child.wait(timeout=800) for child in children]
         finally:
             for child in children:
                 if child.poll() is None:

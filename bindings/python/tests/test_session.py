@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import array
 import asyncio
+import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -104,21 +104,76 @@ def test_futures_and_await(place):
         assert asyncio.run(train(s)).version == 2
 
 
-def test_other_threads_run_meanwhile(place):
-    """Each of two threads waits for a call that the other one has to follow: without the GIL."""
-    order = []
-
-    def second(s):
-        s.protect("b", np.zeros(10))
-        order.append("protected")
-
-    with cairn.Session(place / "a") as s, cairn.Session(place / "b") as other:
+def test_close_completes_futures(place):
+    with cairn.Session(place / "ck") as s:
         s.protect("a", np.zeros(1000))
-        thread = threading.Thread(target=second, args=(other,))
-        thread.start()
-        s.checkpoint("run", 1).wait()
-        thread.join()
-    assert order == ["protected"]
+        future = s.checkpoint("run", 1).future()
+    assert future.result(0).version == 1
+    with pytest.raises(cairn.Error):
+        with cairn.Session(place / "ck", fresh=True, on_failure="continue",
+                           free_reserve_bytes="1000T", wait_timeout="200ms") as s:
+            s.protect("a", np.zeros(1000))
+            future = s.checkpoint("run", 2).future()
+    assert isinstance(future.exception(0), cairn.Error)
+
+
+GIL = """
+import threading
+for key in ("CAIRN_SHM_DIR", "CAIRN_RUN_DIR"):
+    os.environ[key] = args[0]
+meetings = [cairn.FileRendezvous(args[0] + "/pair", i, 2, timeout=600) for i in (0, 1)]
+sessions, problems = [None, None], []
+
+def one(i):
+    try:
+        with cairn.Session(args[0] + "/ck", comm=meetings[i], ranks_per_node=1) as s:
+            a = np.full(1000, float(i))
+            s.protect("a", a)
+            s.checkpoint("run", 1).wait()
+            a[:] = -1
+            s.restore("run", 1)
+            assert (a == i).all()
+    except BaseException as error:
+        problems.append(error)
+
+threads = [threading.Thread(target=one, args=(i,)) for i in (0, 1)]
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+assert not problems, problems
+"""
+
+
+def test_every_call_releases_the_gil(place, job):
+    """Two ranks are threads of one process: a collective call that held the GIL would wait for the
+    other one forever."""
+    assert job(GIL, 1, place) == [0]
+
+
+class OnlyDLPack:
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, stream=None):
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_arrays_through_dlpack(place):
+    a, b = np.arange(24, dtype="i2").reshape(2, 3, 4), np.arange(5.0)
+    with cairn.Session(place / "ck") as s:
+        s.protect("a", OnlyDLPack(a))
+        s.protect("b", OnlyDLPack(b[1:4]))
+        s.checkpoint("run", 1)
+        assert s.region_info("run", 1, "a")[:2] == (3, (2, 3, 4))
+        a[:], b[:] = 0, 9
+        s.restore("run", 1)
+        assert (a.reshape(-1) == np.arange(24)).all() and list(b) == [9, 1, 2, 3, 9]
+        with pytest.raises(ValueError, match="contiguous"):
+            s.protect("c", OnlyDLPack(a[:, :, ::2]))
 
 
 JOB = """
@@ -209,6 +264,19 @@ def test_a_version_becomes_a_file_and_back(place):
         files.import_version(place / "cut.safetensors", place / "ck", "cut", 1)
     with pytest.raises(KeyError, match="begins with"):
         files.export_version(place / "ck", "run", 3, place / "x.npz", "nothing.")
-    done = subprocess.run([sys.executable, "-m", "cairn", "--dir", place / "ck", "export", "run@3",
-                           "--to", place / "all.npz"], capture_output=True, text=True)
-    assert done.returncode == 0 and "3 regions" in done.stdout, done.stderr
+    program = [os.environ["CAIRNPY_PROGRAM"], "--dir", place / "ck"]
+    env = {**os.environ, "CAIRN_PYTHON": sys.executable}
+
+    def run(*words, status=0):
+        done = subprocess.run([*program, *map(str, words)], capture_output=True, text=True, env=env)
+        assert done.returncode == status, done.stderr
+        return done.stdout + done.stderr
+
+    assert "3 regions" in run("export", "run", "--to", place / "all.npz")
+    assert "2 regions" in run("export", "run@3", "--to", place / "m.npz", "--prefix", "model.")
+    assert "2 regions" in run("import", place / "m.npz", "--to", "m@5", "--prefix", "x.")
+    assert (cairn.open_store(place / "ck")["m"][5]["x.w"][:] == w).all()
+    assert "--to" in run("export", "run@3", status=2)
+    assert "no version" in run("import", place / "m.npz", "--to", "m", status=2)
+    env["CAIRN_PYTHON"] = "/nowhere/python3"
+    assert "CAIRN_PYTHON" in run("export", "run", "--to", place / "all.npz", status=1)
