@@ -2,16 +2,20 @@
 """Storage for torch.distributed.checkpoint (PyTorch 2.3 or later).
 
     storage = cairn.dcp.Storage("/lustre/me/ck")
-    dcp.save({"model": model_state}, storage_writer=storage.writer(step))
-    dcp.load({"model": model_state}, storage_reader=storage.reader())    # the newest
+    dcp.save(state, storage_writer=storage.writer(step))             # returns when captured
+    future = dcp.async_save(state, storage_writer=storage.writer(step))  # done when durable
+    dcp.load(state, storage_reader=storage.reader())                 # the newest
 
-dcp.save returns when the state is captured; Cairn writes it in the background, so async_save is not
-needed. storage.session waits: storage.session.wait_all().
+Both saves return when the state is captured, and Cairn writes it in the background. The writer is
+also the stager of async_save: it captures while async_save stages, and the future waits until the
+files are durable. storage.session.wait_all() waits after dcp.save.
 """
 import io
 import pickle
 
 import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as checkpoint
 from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import LoadItemType, WriteItemType
 from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, WriteResult
@@ -19,6 +23,12 @@ from torch.futures import Future
 
 from ._library import NotFound
 from ._session import Session
+
+try:
+    from torch.distributed.checkpoint.staging import AsyncStager
+except ImportError:  # before PyTorch 2.4
+    class AsyncStager:
+        pass
 
 METADATA, ITEMS = "dcp.metadata", "dcp.items"  # of the first rank; of every rank
 
@@ -37,8 +47,10 @@ class Storage:
     """A session for dcp.save and dcp.load; keywords are configuration keys."""
 
     def __init__(self, directory, name="train", comm=None, **keys):
-        if comm is None and torch.distributed.is_available() and torch.distributed.is_initialized():
-            comm = "torch" if torch.distributed.get_world_size() > 1 else None
+        self.group = None  # of its own: the threads of async_save use the default one meanwhile
+        if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+            comm = "torch" if comm is None else comm
+            self.group = dist.new_group(backend="gloo")
         self.name, self.session = name, Session(directory, comm=comm, **keys)
 
     def writer(self, step):
@@ -75,9 +87,34 @@ class Storage:
         self.session.close()
 
 
-class Writer(StorageWriter):
+class Writer(StorageWriter, AsyncStager):
+    """Writes one step. handle: the checkpoint, once it has been captured."""
+
+    _synchronize_after_execute = False
+
     def __init__(self, storage, step):
         self.storage, self.step, self.handle = storage, step, None
+        self.is_staged = False
+
+    # As a stager: async_save calls stage, and then saves what it returns in a thread.
+
+    @property
+    def should_synchronize_after_execute(self):
+        return False
+
+    def stage(self, state_dict):
+        """Collective. Captures all of the state; nothing is left to be saved."""
+        checkpoint.save(state_dict, storage_writer=self, process_group=self.storage.group)
+        self.is_staged = True
+        return {}
+
+    def synchronize_staging(self):
+        pass
+
+    def close(self):
+        pass
+
+    # As a writer.
 
     def reset(self, checkpoint_id=None):
         pass
@@ -92,6 +129,9 @@ class Writer(StorageWriter):
         return plans
 
     def write_data(self, plan, planner):
+        if self.is_staged:
+            self.handle.future().result()
+            return _done([])
         regions, items, results = {}, [], []
         for i, item in enumerate(plan.items):
             data = planner.resolve_data(item)
@@ -135,19 +175,15 @@ class Reader(StorageReader):
     def read_metadata(self, *args, **kwargs):
         session, name = self.storage.session, self.storage.name
         metadata, self.where = None, {}
-        rank = 0
-        while True:
-            try:
-                session.region_info(name, self.step, ITEMS, rank)
-            except Exception:
-                break
+        for rank in range(session.ranks_of(name, self.step)):
+            if ITEMS not in session.stored_regions(name, self.step, rank):
+                continue
             items = pickle.loads(self.storage.read(self.step, rank, ITEMS).numpy().tobytes())
             for index, region, shape, size in items:
                 self.where[index] = (rank, region, shape, size)
             if metadata is None and METADATA in session.stored_regions(name, self.step, rank):
                 raw = self.storage.read(self.step, rank, METADATA).numpy().tobytes()
                 metadata = pickle.loads(raw)
-            rank += 1
         if metadata is None:
             raise NotFound(-40, f"{name}@{self.step} was not written by dcp.save")
         metadata.storage_data = self.where

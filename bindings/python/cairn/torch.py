@@ -74,7 +74,8 @@ def _flatten(value, path, tensors):
 
 def _unflatten(value, tensors):
     if isinstance(value, _Tensor):
-        return tensors[value.region].reshape(value.shape)
+        tensor = tensors[value.region]
+        return tensor if tuple(tensor.shape) == value.shape else tensor.reshape(value.shape)
     if isinstance(value, dict):
         for k in value:
             value[k] = _unflatten(value[k], tensors)
@@ -84,28 +85,60 @@ def _unflatten(value, tensors):
     return value
 
 
-def _is_sharded(tensor):
+def _is_dtensor(tensor):
     return hasattr(tensor, "to_local") and hasattr(tensor, "device_mesh")
 
 
+def _is_shards(tensor):
+    """A ShardedTensor, as the sharded state of the older FSDP."""
+    return hasattr(tensor, "local_shards")
+
+
+def _is_sharded(tensor):
+    return _is_dtensor(tensor) or _is_shards(tensor)
+
+
 def _local_of(tensor):
-    return (tensor.to_local() if _is_sharded(tensor) else tensor).detach()
+    if _is_shards(tensor):
+        shards = tensor.local_shards()
+        if len(shards) > 1:
+            raise TypeError(f"a ShardedTensor with {len(shards)} shards in one process")
+        return shards[0].tensor.detach() if shards else torch.empty(
+            (0,) * len(tensor.size()), dtype=tensor.dtype)
+    return (tensor.to_local() if _is_dtensor(tensor) else tensor).detach()
 
 
 class _Part:
     """A tensor as memory: the whole, or this rank's block of a sharded one."""
 
-    def __init__(self, tensor, fixed=()):
-        """fixed: addresses of memory that does not change before the next step of an optimizer."""
+    def __init__(self, tensor, fixed=(), is_saved=False):
+        """fixed: addresses of memory that does not change before the next step of an optimizer.
+        is_saved: of a block that several ranks hold alike, only this rank's share."""
         self.tensor, self.global_shape, self.offset = tensor, None, None
-        if _is_sharded(tensor):
-            self.global_shape, self.offset = _place_of(tensor)
         local = _local_of(tensor)
         self.is_fixed = local.data_ptr() in fixed
+        if _is_sharded(tensor):
+            local = local.reshape(1) if local.dim() == 0 else local
+            self.global_shape, self.offset = _place_of(tensor, local)
+            if is_saved and _is_dtensor(tensor):
+                local = self._share(local)
         self.copy = None
         if not local.is_contiguous():
             self.copy, local = local, local.contiguous()
         self.local = local
+
+    def _share(self, local):
+        number, ranks = 0, 1  # of this rank among those that hold the block
+        mesh = self.tensor.device_mesh
+        where = mesh.get_coordinate()
+        for i, placement in enumerate(self.tensor.placements):
+            if type(placement).__name__ == "Replicate" and where is not None:
+                number = number * mesh.size(i) + where[i]
+                ranks *= mesh.size(i)
+        rows = local.shape[0]
+        first, end = rows * number // ranks, rows * (number + 1) // ranks
+        self.offset = (self.offset[0] + first, *self.offset[1:])
+        return local[first:end]
 
     def keep(self):
         """Makes a copy of memory that may change while it is read in the background."""
@@ -117,19 +150,33 @@ class _Part:
             self.copy.copy_(self.local)
 
 
-def _place_of(tensor):
-    """Global shape of a DTensor and the offset of this rank's block; (None, None) if every rank has
-    all of it."""
-    from torch.distributed.tensor import Replicate, Shard
-    if all(isinstance(p, Replicate) for p in tensor.placements):
-        return None, None
-    for p in tensor.placements:
-        if not isinstance(p, (Replicate, Shard)) or type(p).__name__ not in ("Replicate", "Shard"):
+def _place_of(tensor, local):
+    """Global shape of a sharded tensor, and the offset of this rank's block."""
+    if _is_shards(tensor):
+        shards = tensor.local_shards()
+        return tuple(tensor.size()), tuple(shards[0].metadata.shard_offsets) if shards else (
+            0,) * len(tensor.size())
+    whole = tuple(tensor.shape) or (1,)
+    shape, offset, mesh = list(whole), [0] * len(whole), tensor.device_mesh
+    where = mesh.get_coordinate()
+    if where is None:  # this rank is not in the mesh
+        return whole, tuple(offset)
+    kinds = [type(p).__name__ for p in tensor.placements]
+    # FSDP2 divides what tensor parallelism has divided before.
+    for i in sorted(range(len(kinds)), key=lambda i: kinds[i] == "_StridedShard"):
+        p = tensor.placements[i]
+        if kinds[i] == "Replicate":
+            continue
+        if kinds[i] not in ("Shard", "_StridedShard"):
             raise TypeError(f"a tensor with placement {p} cannot be saved: reduce it first")
-    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
-    _, offset = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh,
-                                                      tensor.placements)
-    return tuple(tensor.shape), tuple(offset)
+        rows = -(-shape[p.dim] // mesh.size(i))
+        first = min(rows * where[i], shape[p.dim])
+        offset[p.dim] += first
+        shape[p.dim] = min(rows, shape[p.dim] - first)
+    if tuple(shape) != tuple(local.shape):
+        raise TypeError(f"a tensor with placements {tensor.placements} cannot be saved: its block "
+                        f"is {tuple(local.shape)}, not {tuple(shape)}")
+    return whole, tuple(offset)
 
 
 def _random_state():
@@ -181,6 +228,53 @@ def _before_step(optimizer, checkpointer):
         return step(*arguments, **keywords)
 
     optimizer.step = types.MethodType(waiting_step, optimizer)
+
+
+class Batches:
+    """Iterates over a DataLoader and knows its place in it: a part of a checkpoint.
+
+        batches = cairn.torch.Batches(loader)
+        ck = cairn.torch.Checkpointer(directory, model=model, batches=batches)
+        ck.load()
+        while batches.epoch < epochs:
+            for batch in batches:        # after a load, the rest of the epoch
+                ...
+
+    The order of the rest is that of the interrupted epoch. The batches before it are read and
+    skipped. A loader with a state_dict of its own needs no Batches."""
+
+    def __init__(self, loader):
+        self.loader, self.epoch, self.batch, self._start = loader, 0, 0, None
+
+    def _generator(self):
+        return getattr(self.loader, "generator", None) or torch.default_generator
+
+    def __iter__(self):
+        if hasattr(getattr(self.loader, "sampler", None), "set_epoch"):
+            self.loader.sampler.set_epoch(self.epoch)
+        generator, before = self._generator(), _random_state()
+        if self.batch > 0:
+            generator.set_state(_bytes_of(self._start))
+        else:
+            self._start = bytes(generator.get_state().tolist())
+        rest = iter(self.loader)
+        if self.batch > 0:
+            for _ in range(self.batch):
+                next(rest, None)
+            _set_random_state(before)
+        for batch in rest:
+            self.batch += 1
+            yield batch
+        self.epoch, self.batch = self.epoch + 1, 0
+
+    def __len__(self):
+        return len(self.loader)
+
+    def state_dict(self):
+        return {"epoch": self.epoch, "batch": self.batch, "start": self._start}
+
+    def load_state_dict(self, state):
+        self.epoch, self.batch, self._start = state["epoch"], state["batch"], state["start"]
 
 
 class Checkpointer:
@@ -270,7 +364,7 @@ class Checkpointer:
         tensors = {}
         structure = _flatten(self._state(), "", tensors)
         fixed = self._fixed() if self.capture == "lazy" else ()
-        parts = {region: _Part(tensor, fixed) for region, tensor in tensors.items()}
+        parts = {region: _Part(tensor, fixed, True) for region, tensor in tensors.items()}
         if self.capture == "lazy":
             for part in parts.values():
                 part.keep()
@@ -301,7 +395,7 @@ class Checkpointer:
                 return None
         else:
             self.session.find_version(self.name, step)
-        own = self.session.rank if self.session.rank < self._ranks_of(step) else 0
+        own = self.session.rank if self.session.rank < self.session.ranks_of(self.name, step) else 0
         meta = self._read(step, f"{META}.{own}")
         loads = pickle.loads if not weights_only else \
             lambda data: _SafeUnpickler(io.BytesIO(data)).load()
@@ -312,19 +406,13 @@ class Checkpointer:
 
     def _stored(self, step, region):
         """Type and shape of a region, of whichever rank has it."""
-        for rank in range(self._ranks_of(step)):
+        for rank in range(self.session.ranks_of(self.name, step)):
             try:
                 kind, shape, whole, _ = self.session.region_info(self.name, step, region, rank)
                 return kind, whole or shape, whole
             except NotFound:
                 continue
         raise NotFound(d.CAIRN_ENOENT, f"{self.name}@{step} has no region '{region}'")
-
-    def _ranks_of(self, step):
-        import ctypes
-        info = d.cairn_version_info(size=ctypes.sizeof(d.cairn_version_info))
-        self.session._call("cairn_version_info", self.name.encode(), step, ctypes.byref(info))
-        return info.ranks
 
     def _restore(self, step, parts):
         """Restores these regions alone."""
@@ -346,8 +434,15 @@ class Checkpointer:
         self._restore(step, {region: part})
         return part.local.numpy().tobytes()
 
+    def _templates(self):
+        """Parameters by the first part of the names of their optimizer state. A fresh optimizer
+        has no state yet; what is loaded shall lie as the parameter does."""
+        return {f"{key}.state.{i}": p for key, part in self.parts.items()
+                if isinstance(part, torch.optim.Optimizer)
+                for i, p in enumerate(p for group in part.param_groups for p in group["params"])}
+
     def _load_tensors(self, step, structure):
-        live = {}
+        live, templates = {}, self._templates()
         _flatten(self._state(), "", live)
         wanted = {}
         _regions_of(structure, wanted)
@@ -355,6 +450,9 @@ class Checkpointer:
         for region in wanted:
             kind, shape, whole = self._stored(step, region)
             tensor = live.get(region)
+            owner, _, what = region.rpartition(".")
+            if tensor is None and owner in templates and what != "step":
+                tensor = torch.empty_like(templates[owner].detach(), dtype=KINDS[kind])
             fits = tensor is not None and TORCH.get(str(tensor.dtype)[6:]) == kind and (
                 tuple(tensor.shape) or (1,)) == tuple(shape)
             if not fits:

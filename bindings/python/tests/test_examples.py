@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The Python programs of examples/, killed and started again. (torch: for tests/python/run)"""
-import pathlib
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-def gpt(directory, until=None):
+def gpt(directory, *more, until=None):
     """Lines of a run; with until, it is killed when it prints that step."""
     process = subprocess.Popen([sys.executable, EXAMPLES / "gpt.py", "--dir", directory, "--steps",
-                                "40", "--every", "10"], stdout=subprocess.PIPE, text=True)
+                                "40", "--every", "10", *more], stdout=subprocess.PIPE, text=True)
     lines = []
     for line in process.stdout:
         lines.append(line)
@@ -21,7 +22,7 @@ def gpt(directory, until=None):
             process.send_signal(signal.SIGKILL)
             break
     process.stdout.close()
-    assert process.wait(120) == (0 if until is None else -signal.SIGKILL)
+    assert process.wait(800) == (0 if until is None else -signal.SIGKILL)
     return lines
 
 
@@ -33,13 +34,46 @@ def test_gpt_is_killed_and_continues(place):
     assert resumed == whole[-len(resumed):]
 
 
+def torchrun(place, directory, ranks, steps, victim_at=None):
+    """Lines of a run by torchrun, which starts all workers anew after one has been killed."""
+    # Without -r and -t, torchrun of PyTorch 1.13 fails on Python 3.11.
+    process = subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--max_restarts", "1", "-r",
+         "1", "-t", "1", "--log_dir", place / "log", "--nproc_per_node", str(ranks),
+         EXAMPLES / "gpt.py", "--dir", directory, "--steps", str(steps), "--every", "10"],
+        stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    lines = []
+    try:
+        for line in process.stdout:
+            lines.append(line.partition(":")[2] if line.startswith("[") else line)
+            if victim_at is not None and f"step {victim_at} " in line:
+                victim_at = None
+                workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+                os.kill(int(workers.split()[-1]), signal.SIGKILL)
+        assert process.wait(800) == 0
+    finally:
+        process.kill()
+        process.wait()
+    return [line.strip() for line in lines if "step" in line]
+
+
+def test_torchrun_starts_killed_workers_again(place):
+    whole = torchrun(place, place / "whole", 2, 40)
+    assert len(whole) == 4
+    restarted = torchrun(place, place / "ck", 2, 40, victim_at=20)
+    assert restarted[0] == whole[0] and restarted[-1] == whole[-1]
+    assert set(restarted) == set(whole)
+    more = gpt(place / "ck", "--steps", "60")  # one process goes on with the state of two
+    assert [line.split()[1] for line in more] == ["50", "60"]
+
+
 def test_heat_with_mpi4py(place):
     pytest.importorskip("mpi4py")
     mpi = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
 
     def heat(ranks, directory, steps):
         done = subprocess.run([*mpi, str(ranks), sys.executable, EXAMPLES / "heat.py", directory,
-                               str(steps)], capture_output=True, text=True, timeout=120)
+                               str(steps)], capture_output=True, text=True, timeout=800)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -215,3 +215,186 @@ def test_another_number_of_processes(place, job):
     # Parameters and both moments of Adam, once; beside them a few KB of pickled state a rank.
     state = 3 * 4 * (8 * 64 + 64 + 64 * 3 + 3)
     assert state < three[0][3] < state + 2 * 16384
+
+
+def batches_of(shuffle_generator):
+    data = torch.utils.data.TensorDataset(torch.arange(23.0))
+    return cairn.torch.Batches(torch.utils.data.DataLoader(data, 4, shuffle=True,
+                                                           generator=shuffle_generator))
+
+
+@pytest.mark.parametrize("own_generator", [False, True])
+def test_the_rest_of_an_epoch_comes_in_its_order(place, own_generator):
+    def run(batches, n):
+        seen = []
+        while len(seen) < n:
+            for (batch,) in batches:
+                seen.append((batches.epoch, batch.tolist(), torch.rand(1).item()))
+                if len(seen) == n:
+                    break
+        return seen
+
+    def fresh(seed):
+        torch.manual_seed(seed)
+        return batches_of(torch.Generator().manual_seed(seed) if own_generator else None)
+
+    whole = run(fresh(1), 15)
+    assert [len(b) for _, b, _ in whole[:6]] == [4, 4, 4, 4, 4, 3] and whole[6][0] == 1
+    for at in (3, 6, 8):
+        batches = fresh(1)
+        with cairn.torch.Checkpointer(place / f"ck{at}", batches=batches) as ck:
+            assert run(batches, at) == whole[:at]
+            ck.save(at)
+        batches = fresh(77)
+        with cairn.torch.Checkpointer(place / f"ck{at}", batches=batches) as ck:
+            assert ck.load() == at
+            # A generator of its own has gone on in the epoch that was interrupted only.
+            assert run(batches, 15 - at) == whole[at:]
+
+
+DTENSORS = """
+import torch, torch.distributed as dist, cairn.torch
+
+class Shard:
+    def __init__(self, dim):
+        self.dim = dim
+
+class _StridedShard(Shard):
+    pass
+
+class Replicate:
+    pass
+
+class Mesh:
+    def __init__(self, *sizes):
+        self.sizes = sizes
+
+    def size(self, i):
+        return self.sizes[i]
+
+    def get_coordinate(self):
+        return [int(c) for c in np.unravel_index(rank, self.sizes)]
+
+class DTensor(torch.Tensor):
+    \"\"\"Stands in for the class that this PyTorch lacks: made of the whole, keeps a part.\"\"\"
+
+    @staticmethod
+    def __new__(cls, whole, mesh, placements, order=None):
+        self = torch.Tensor._make_subclass(cls, whole.clone())
+        part, where = whole, mesh.get_coordinate()
+        for i in order or range(len(placements)):
+            if isinstance(placements[i], Shard):
+                parts = part.chunk(mesh.size(i), placements[i].dim)
+                part = parts[where[i]] if where[i] < len(parts) else \
+                    part.narrow(placements[i].dim, 0, 0)
+        self.local, self.device_mesh, self.placements = part.clone(), mesh, placements
+        return self
+
+    def to_local(self):
+        return self.local
+
+dist.init_process_group("gloo", init_method="file://" + sys.argv[3] + "/store", rank=rank,
+                        world_size=ranks)
+n = 5
+flat, square = Mesh(ranks), Mesh(2, ranks // 2)
+def make(fill):
+    whole = [torch.arange(60.0).reshape(n, 12) + 100 * i for i in range(7)]
+    kinds = [(flat, [Shard(0)]), (flat, [Shard(1)]), (flat, [Replicate()]),
+             (square, [Replicate(), Shard(0)]), (square, [Shard(1), Replicate()]),
+             (square, [_StridedShard(0), Shard(0)], [1, 0])]
+    state = {str(i): DTensor(w, *k) for i, (w, k) in enumerate(zip(whole, kinds))}
+    state["scalar"] = DTensor(torch.tensor(2.5), flat, [Replicate()])
+    parts = {k: t.local.clone() for k, t in state.items()}
+    if not fill:
+        for t in state.values():
+            t.local.fill_(-1)
+    return state, parts
+state, parts = make(args[1] == "save")
+with cairn.torch.Checkpointer(args[0], state=state, ranks_per_node=1, random_state=False) as ck:
+    if args[1] == "save":
+        ck.save(1).wait()
+        for t in state.values():
+            t.local.fill_(-1)
+    assert ck.load() == 1
+    for k, t in state.items():
+        assert torch.equal(t.local, parts[k]), (k, t.local, parts[k])
+"""
+
+
+def test_sharded_tensors_are_blocks_of_global_arrays(place, job):
+    """Uneven and empty shards, replicas, and meshes of two dimensions."""
+    assert job(DTENSORS, 4, place / "ck", "save") == [0] * 4
+    version = cairn.open_store(place / "ck")["train"][1]
+    blocks = [r for r in version.info["regions"] if r["region"].startswith("state.")]
+    assert sum(r["bytes"] for r in blocks) == 6 * 60 * 4 + 4  # replicas are written once
+    writers = {r["rank"] for r in blocks if r["region"] == "state.2" and r["bytes"] > 0}
+    assert writers == {0, 1, 2, 3}  # and each replica writes its share
+    assert (version["state.3"][:] == 300 + torch.arange(60.0).reshape(5, 12).numpy()).all()
+    assert job(DTENSORS, 2, place / "ck", "load") == [0] * 2
+
+
+DCP = """
+import torch, torch.distributed as dist, old_dcp
+import torch.distributed.checkpoint as dcp
+from torch.distributed._shard import sharded_tensor as st
+from torch.distributed._shard.metadata import ShardMetadata
+import cairn.dcp, cairn.torch
+dist.init_process_group("gloo", init_method="file://" + sys.argv[3] + "/store", rank=rank,
+                        world_size=ranks)
+rows = 10
+first, end = rows * rank // ranks, rows * (rank + 1) // ranks
+whole = torch.arange(rows * 3.0).reshape(rows, 3)
+
+def make(fill):
+    local = whole[first:end].clone() if fill else torch.zeros(end - first, 3)
+    meta = ShardMetadata([first, 0], [end - first, 3], f"rank:{rank}/cpu")
+    state = {"w": st.init_from_local_shards([st.Shard(local, meta)], rows, 3),
+             "plain": torch.arange(7.0) if fill else torch.zeros(7),
+             "half": torch.full((5,), 1.5 if fill else 0, dtype=torch.bfloat16),
+             "step": 17 if fill else 0}
+    return state, local
+
+def check(state, local):
+    assert torch.equal(local, whole[first:end])
+    assert torch.equal(state["plain"], torch.arange(7.0)) and state["step"] == 17
+    assert torch.equal(state["half"], torch.full((5,), 1.5, dtype=torch.bfloat16))
+
+storage = cairn.dcp.Storage(args[0], ranks_per_node=1)
+if args[1] == "save":
+    state, local = make(True)
+    dcp.save(state, storage_writer=storage.writer(1))
+    for step in (2, 3):
+        writer = storage.writer(step)
+        future = dcp.async_save(state, storage_writer=writer)
+        assert writer.handle.done("captured")
+        local.add_(1), state["plain"].add_(1)  # captured before
+        future.result()
+        assert writer.handle.done("persistent")
+        local.sub_(1), state["plain"].sub_(1)
+for step in (1, 3, None):
+    state, local = make(False)
+    reader = storage.reader(step)
+    dcp.load(state, storage_reader=reader)
+    assert reader.step == (step or 3)
+    check(state, local)
+storage.close()
+
+# The sharded tensors of the older FSDP, with the checkpointer of Cairn itself.
+state, local = make(args[1] == "save")
+del state["step"]
+with cairn.torch.Checkpointer(args[0] + ".own", state=state, ranks_per_node=1) as ck:
+    if args[1] == "save":
+        ck.save(1).wait()
+        local.zero_()
+    assert ck.load() == 1
+    check({**state, "step": 17}, local)
+"""
+
+
+def test_torch_distributed_checkpoint(place, job):
+    assert job(DCP, 3, place / "ck", "save") == [0] * 3
+    version = cairn.open_store(place / "ck")["train"][3]
+    items = [r for r in version.info["regions"] if r["region"].startswith("item.")]
+    assert sum(r["bytes"] for r in items if r["dims"] == [7]) == 28  # of all ranks one wrote it
+    assert cairn.open_store(place / "ck.own")["train"][1]["state.w"].shape == (10, 3)
+    assert job(DCP, 2, place / "ck", "load") == [0] * 2
