@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -204,6 +205,25 @@ static int is_labelled(const struct advice *a, size_t i)
     return 1;
 }
 
+/* Would its label lie on one that is drawn before it? The recommended one's is the first. */
+static int is_crowded(const struct advice *a, size_t i)
+{
+    double low = a->result[0].ratio;
+    double high = low;
+    size_t k;
+
+    for (k = 0; k < a->n; k++) {
+        low = fmin(low, a->result[k].ratio);
+        high = fmax(high, a->result[k].ratio);
+    }
+    for (k = 0; i != a->best && k < a->n; k++)
+        if ((k == a->best || k < i) && k != i && is_labelled(a, k) &&
+            fabs(a->result[k].ratio - a->result[i].ratio) < 0.05 * (high - low) &&
+            fabs(log10(a->result[k].encode_mbps / a->result[i].encode_mbps)) < 0.7)
+            return 1;
+    return 0;
+}
+
 /* Ratio against speed, one colour per scheme, the recommended one circled. */
 static int advise_draw(const struct advice *a)
 {
@@ -221,18 +241,19 @@ static int advise_draw(const struct advice *a)
     (void)fprintf(p.data,
                   "# a block for each scheme, then the recommended one: encode MB/s, ratio, "
                   "pipeline\n");
-    (void)fprintf(p.script, "set xlabel 'encoding, MB/s for each core'\n"
-                            "set ylabel 'ratio'\nset logscale x\nset key top left\n"
-                            "set title 'Ratio against speed'\nset offsets graph 0.02, graph 0.15, "
-                            "graph 0.05, graph 0.02\n"
-                            "plot \\\n");
+    (void)fprintf(p.script,
+                  "set xlabel 'encoding, MB/s for each core'\n"
+                  "set ylabel 'ratio'\nset logscale x\nset key tmargin center horizontal\n"
+                  "set title 'Ratio against speed'\nset offsets graph 0.02, graph 0.15, "
+                  "graph 0.05, graph 0.02\n"
+                  "plot \\\n");
     for (scheme = 0; scheme <= CRN_SCHEMES; scheme++) {
         for (i = 0; i < a->n; i++)
             if (scheme < CRN_SCHEMES ? a->result[i].method->scheme == (enum crn_scheme)scheme
                                      : i == a->best)
-                (void)fprintf(p.data, "%.6g %.6g \"%s\"\n", a->result[i].encode_mbps,
-                              a->result[i].ratio,
-                              is_labelled(a, i) ? a->result[i].method->pipe : "");
+                (void)fprintf(
+                    p.data, "%.6g %.6g \"%s\"\n", a->result[i].encode_mbps, a->result[i].ratio,
+                    is_labelled(a, i) && !is_crowded(a, i) ? a->result[i].method->pipe : "");
         (void)fprintf(p.data, "NaN NaN \"\"\n\n\n"); /* an empty block would not count */
         if (scheme < CRN_SCHEMES)
             (void)fprintf(p.script,

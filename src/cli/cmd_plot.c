@@ -28,6 +28,9 @@ static int take_option(struct plot *p, int c)
     case 'p':
         p->format = "png";
         return 0;
+    case 'd':
+        p->format = "pdf";
+        return 0;
     case 'r':
     case 's':
         if (crn_cli_number(p->cli, c == 'r' ? "--runs" : "--seed", optarg, &number) != 0)
@@ -41,11 +44,10 @@ static int take_option(struct plot *p, int c)
 
 static int plot_run(struct cli *cli, int argc, char **argv)
 {
-    static const struct option longs[] = {{"out", required_argument, NULL, 'o'},
-                                          {"png", no_argument, NULL, 'p'},
-                                          {"runs", required_argument, NULL, 'r'},
-                                          {"seed", required_argument, NULL, 's'},
-                                          {0}};
+    static const struct option longs[] = {
+        {"out", required_argument, NULL, 'o'},  {"png", no_argument, NULL, 'p'},
+        {"pdf", no_argument, NULL, 'd'},        {"runs", required_argument, NULL, 'r'},
+        {"seed", required_argument, NULL, 's'}, {0}};
     struct plot p = {
         .cli = cli, .dir = ".", .format = "svg", .seed = 1, .width = 900, .height = 560};
     size_t i;
@@ -67,7 +69,7 @@ const struct cli_command crn_cmd_plot = {
     .args = "KIND [OPTION...]",
     .help = "Draws a picture with gnuplot and leaves its data and script beside it",
     .about = "Draws a picture with gnuplot and leaves its data and script beside it. "
-             "Kinds: `slowdown`, `bandwidth`, `mtbf`, `least-bandwidth`, `tiers` LOG, "
+             "Kinds: `slowdown`, `bandwidth`, `mtbf`, `least-bandwidth`, `encode`, `tiers` LOG, "
              "`flush` NAME[@VERSION] (leaders, writer threads and timeline of a "
              "flush), `levels` NAME (how long each version took to each level).",
     .run = plot_run,
@@ -75,11 +77,12 @@ const struct cli_command crn_cmd_plot = {
                "  bandwidth         waste of the strategies against the bandwidth\n"
                "  mtbf              waste of the strategies against the MTBF\n"
                "  least-bandwidth   bandwidth that 80 % efficiency needs\n"
+               "  encode            what merging and compression save and cost, on computed data\n"
                "  flush NAME[@VERSION]   leaders, writer threads and timeline of a flush\n"
                "  levels NAME       how long each version took to each level\n"
                "  tiers LOG         speed, prefetching and occupancy, from a log of operations\n"
                "  -o, --out DIR     where the files go (.)\n"
-               "  --png             PNG instead of SVG\n"
+               "  --png, --pdf      PNG or PDF instead of SVG\n"
                "  --runs N          simulations for each point\n"
                "  --seed N          first seed (1)\n",
 };

@@ -13,21 +13,42 @@
 
 extern char **environ;
 
-/* Colours that are distinguishable with any colour vision (Okabe and Ito). */
+/* Colours that are distinguishable with any colour vision (Okabe and Ito), each with a shape. */
+static const char linetypes[] = "set linetype 1 lc rgb '#0072B2' lw 2 pt 7\n"
+                                "set linetype 2 lc rgb '#D55E00' lw 2 pt 5\n"
+                                "set linetype 3 lc rgb '#009E73' lw 2 pt 9\n"
+                                "set linetype 4 lc rgb '#E69F00' lw 2 pt 13\n"
+                                "set linetype 5 lc rgb '#CC79A7' lw 2 pt 11\n"
+                                "set linetype 6 lc rgb '#56B4E9' lw 2 pt 4\n";
+
+/* A PDF is as large on paper as the other pictures are on a screen of 96 dots an inch. */
+static void plot_terminal(struct plot *p)
+{
+    if (strcmp(p->format, "pdf") == 0)
+        (void)fprintf(p->script, "set terminal pdfcairo size %.2fin,%.2fin font 'sans,10'\n",
+                      p->width / 96.0, p->height / 96.0);
+    else if (strcmp(p->format, "png") == 0)
+        (void)fprintf(p->script, "set terminal pngcairo size %d,%d font 'sans,11'\n", p->width,
+                      p->height);
+    else
+        (void)fprintf(p->script,
+                      "set terminal svg size %d,%d font 'sans,14' dynamic background '#ffffff'\n",
+                      p->width, p->height);
+}
+
 static void plot_preamble(struct plot *p)
 {
-    (void)fprintf(
-        p->script,
-        "# gnuplot %s.gp draws %s.%s from %s.dat\n"
-        "set terminal %s size %d,%d font 'sans,%d'%s\n"
-        "set output '%s.%s'\n"
-        "set encoding utf8\n"
-        "set grid lc rgb '#dddddd' lt 1 lw 1\n"
-        "set border 3 lc rgb '#444444'\n"
-        "set tics nomirror textcolor rgb '#222222'\n",
-        p->name, p->name, p->format, p->name, strcmp(p->format, "png") == 0 ? "pngcairo" : "svg",
-        p->width, p->height, strcmp(p->format, "png") == 0 ? 11 : 14,
-        strcmp(p->format, "png") == 0 ? "" : " dynamic background '#ffffff'", p->name, p->format);
+    (void)fprintf(p->script, "# gnuplot %s.gp draws %s.%s from %s.dat\n", p->name, p->name,
+                  p->format, p->name);
+    plot_terminal(p);
+    (void)fprintf(p->script,
+                  "set output '%s.%s'\n"
+                  "set encoding utf8\n"
+                  "set grid lc rgb '#dddddd' lt 1 lw 1\n"
+                  "set border 3 lc rgb '#444444'\n"
+                  "set tics nomirror textcolor rgb '#222222'\n",
+                  p->name, p->format);
+    (void)fputs(linetypes, p->script);
 }
 
 cairn_err crn_plot_begin(struct plot *p, const char *name, struct crn_errinfo *ei)

@@ -10,7 +10,7 @@
 struct plot {
     struct cli *cli;
     const char *dir;
-    const char *format;  /* "svg" or "png" */
+    const char *format;  /* "svg", "png" or "pdf" */
     int is_part;         /* belongs to a command's output: prints nothing with --json */
     uint64_t runs, seed; /* for simulations; runs 0: the figure's own default */
     const char *name;

@@ -329,14 +329,15 @@ static cairn_err put_panels(struct plot *p, const struct plotted_data *d)
 static void put_script(FILE *out)
 {
     static const char *const axes[] = {
-        "set xlabel 'ranks merged'\nset logscale x 2\n",
-        "set xlabel 'bytes of a block'\nset logscale x 2\n",
-        "set xlabel 'time step'\nunset logscale x\nset logscale y\n"};
+        "set title 'more ranks merged'\nset xlabel 'ranks'\nset logscale x 2\n",
+        "set title 'larger blocks'\nset xlabel 'bytes of a block'\nset logscale x 2\n",
+        "set title 'along a run'\nset xlabel 'time step'\nunset logscale x\nset logscale y\n"};
     size_t panel, i;
 
-    (void)fprintf(out, "set multiplot layout 2,2\nset ylabel 'ratio'\n"
+    (void)fprintf(out, "set multiplot layout 2,2\n"
+                       "set ylabel 'compression ratio'\nset title 'codecs, once or twice'\n"
                        "set style data histograms\nset style fill solid 0.7\nset yrange [0:*]\n"
-                       "set key below\n"
+                       "set key tmargin center horizontal maxcols 3 samplen 2\n"
                        "plot 'encode.dat' index 0 using 2:xtic(1) title 'one pass', "
                        "'' index 0 using 3 title 'two passes'\n"
                        "set style data linespoints\nset yrange [*:*]\n");

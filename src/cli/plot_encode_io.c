@@ -124,15 +124,16 @@ static void put_bars(FILE *out, const char *title, int column, const char *cpu)
 
 static void put_script(FILE *out)
 {
-    (void)fprintf(out, "set multiplot layout 2,2\nset ylabel 'seconds'\nset key below\n"
+    (void)fprintf(out, "set multiplot layout 2,2\nset ylabel 'time (s)'\n"
+                       "set key tmargin center horizontal maxcols 2 samplen 2\n"
                        "set xlabel 'processes'\nset logscale x 2\nset logscale y\n"
                        "set style data linespoints\n");
     put_lines(out, "I/O of aggregated checkpoints", 2, WAYS - 1);
     put_lines(out, "I/O with and without aggregation", 0, 3);
-    (void)fprintf(out,
-                  "unset xlabel\nunset logscale xy\nset yrange [0:*]\nset style data histograms\n"
-                  "set style histogram rowstacked\nset boxwidth 0.6\n"
-                  "set style fill solid 0.7\n");
+    (void)fprintf(out, "set key maxcols 3\nunset xlabel\nunset logscale xy\nset yrange [0:*]\nset "
+                       "style data histograms\n"
+                       "set style histogram rowstacked\nset boxwidth 0.6\n"
+                       "set style fill solid 0.7\n");
     put_bars(out, "checkpoint of 16384 processes", 2, "merge and encode");
     put_bars(out, "restart of 16384 processes", 5, "decode");
     (void)fprintf(out, "unset multiplot\n");

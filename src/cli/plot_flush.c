@@ -90,42 +90,47 @@ static void put_timeline(FILE *out, const struct crn_flush_stats *s)
 #define PINK   "'#CC79A7'"
 #define BAR    " with boxes fs solid 0.85 noborder lc rgb "
 #define LINE   " with vectors nohead lw 3 lc rgb " GREEN " "
-#define SPAN   " using 2:1:2:3:($1-0.38):($1+0.38) with boxxyerror fs solid border -1 lw 0.5 fc rgb "
+#define SPAN                                                                                       \
+    " using ($2*k):1:($2*k):($3*k):($1-0.38):($1+0.38) with boxxyerror fs solid border -1 lw 0.5 " \
+    "fc rgb "
 
+/* k and unit: seconds or milliseconds. A bar has its rate inside if it is high enough for a line. */
 static const char leaders_script[] =
-    "set key at graph 1,1.15 right top horizontal maxrows 1 samplen 1\n"
+    "set key at graph 1,1.13 right top horizontal maxrows 1 samplen 1\n"
     "set boxwidth 0.7\n"
     "set style fill solid\n"
     "set yrange [0:*]\n"
-    "set multiplot layout 3,1 margins 0.1,0.97,0.07,0.95 spacing 0.1\n"
-    "set label 1 'leaders' at graph 0,1.1\n"
-    "set xlabel 'leader (node)' offset 0,0.5\n"
-    "set ylabel 'time (s)'\n"
+    "set multiplot layout 3,1 margins 0.12,0.97,0.07,0.93 spacing 0.13\n"
     "stats 'flush.dat' index 0 using 6 nooutput name 'total'\n"
-    "plot 'flush.dat' index 0 using 1:($3+$4+$5):xtic(2)" BAR GREY " title 'index, fsync', \\\n"
-    "  '' index 0 using 1:($3+$4)" BAR BLUE " title 'local data', \\\n"
-    "  '' index 0 using 1:3" BAR ORANGE " title 'received data', \\\n"
-    "  '' index 0 using 1:($3/2):($3>0?sprintf('%g MB/s',$7):'') with labels notitle, \\\n"
-    "  '' index 0 using 1:($3+$4/2):($4>0?sprintf('%g MB/s',$8):'') with labels tc rgb 'white' "
-    "notitle, \\\n"
-    "  '' index 0 using 1:6 with points pt 2 lc rgb 'black' title 'all of it', \\\n"
-    "  total_mean with lines dt 3 lw 2 lc rgb 'black' title 'average'\n";
+    "k = total_max < 1 ? 1000. : 1.\n"
+    "unit = total_max < 1 ? 'ms' : 's'\n"
+    "set label 1 'leaders' at graph 0,1.2 font ',13'\n"
+    "set xlabel 'leader (node)' offset 0,0.5\n"
+    "set ylabel 'time ('.unit.')'\n"
+    "rate(s,r) = s > 0.07*total_max ? sprintf('%g MB/s',r) : ''\n"
+    "plot 'flush.dat' index 0 using 1:(($3+$4+$5)*k):xtic(2)" BAR GREY " title 'index, fsync', \\\n"
+    "  '' index 0 using 1:(($3+$4)*k)" BAR BLUE " title 'local data', \\\n"
+    "  '' index 0 using 1:($3*k)" BAR ORANGE " title 'received data', \\\n"
+    "  '' index 0 using 1:($3*k/2):(rate($3,$7)) with labels notitle, \\\n"
+    "  '' index 0 using 1:(($3+$4/2)*k):(rate($4,$8)) with labels tc rgb 'white' notitle, \\\n"
+    "  '' index 0 using 1:($6*k) with points pt 2 ps 1 lc rgb 'black' title 'all of it', \\\n"
+    "  total_mean*k with lines dt 3 lw 2 lc rgb 'black' title 'average'\n";
 
 static void put_writers_script(FILE *out, const struct crn_flush_stats *fast,
                                const struct crn_flush_stats *slow)
 {
-    (void)fprintf(out,
-                  "set label 1 'threads of nodes %" PRIu32 " (the fastest) and %" PRIu32 "'\n"
-                  "set xlabel 'thread' offset 0,0.5\n"
-                  "gap = %" PRIu32 "\n"
-                  "plot 'flush.dat' index 1 using 1:($2+$3):xtic(1)" BAR BLUE
-                  " title 'local data', \\\n"
-                  "  '' index 1 using 1:2" BAR ORANGE " title 'received data', \\\n"
-                  "  '' index 2 using ($1+gap):($2+$3):xtic(1)" BAR BLUE " notitle, \\\n"
-                  "  '' index 2 using ($1+gap):2" BAR ORANGE " notitle, \\\n"
-                  "  '' index 1 using ($1-0.5):4:(1):(0)" LINE "title 'all threads', \\\n"
-                  "  '' index 2 using ($1+gap-0.5):4:(1):(0)" LINE "notitle\n",
-                  fast->node, slow->node, fast->nwriters + 1);
+    (void)fprintf(
+        out,
+        "set label 1 'threads of nodes %" PRIu32 " (the fastest) and %" PRIu32 "' font ',13'\n"
+        "set xlabel 'thread' offset 0,0.5\n"
+        "gap = %" PRIu32 "\n"
+        "plot 'flush.dat' index 1 using 1:(($2+$3)*k):xtic(1)" BAR BLUE " title 'local data', \\\n"
+        "  '' index 1 using 1:($2*k)" BAR ORANGE " title 'received data', \\\n"
+        "  '' index 2 using ($1+gap):(($2+$3)*k):xtic(1)" BAR BLUE " notitle, \\\n"
+        "  '' index 2 using ($1+gap):($2*k)" BAR ORANGE " notitle, \\\n"
+        "  '' index 1 using ($1-0.5):($4*k):(1):(0)" LINE "title 'all threads', \\\n"
+        "  '' index 2 using ($1+gap-0.5):($4*k):(1):(0)" LINE "notitle\n",
+        fast->node, slow->node, fast->nwriters + 1);
 }
 
 static void put_timeline_script(FILE *out, const struct crn_flush_stats *s)
@@ -133,8 +138,8 @@ static void put_timeline_script(FILE *out, const struct crn_flush_stats *s)
     uint32_t w;
 
     (void)fprintf(out,
-                  "set label 1 'timeline of the slowest (node %" PRIu32 ")'\n"
-                  "set xlabel 'time (s)' offset 0,0.5\n"
+                  "set label 1 'timeline of the slowest (node %" PRIu32 ")' font ',13'\n"
+                  "set xlabel 'time ('.unit.')' offset 0,0.5\n"
                   "unset ylabel\n"
                   "set xrange [0:*]\n"
                   "set yrange [-0.6:%" PRIu32 ".6]\n"

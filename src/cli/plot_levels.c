@@ -31,19 +31,40 @@ static void put_versions(FILE *out, const struct cli_level_history *h)
     }
 }
 
-#define USING(column) "'levels.dat' using 1:" column " with linespoints ps 0.8 "
+/* What was measured of some version; the axes have a number at 1, 2 and 5 of each decade, however few
+ * there are, and at whole versions only. */
+static void put_script(FILE *out, const struct cli_level_history *h)
+{
+    static const char *const lines[] = {"pt 1 lc rgb '#666666' title 'copy (how long)'",
+                                        "pt 9 lc rgb '#0072B2' title 'captured by all ranks'",
+                                        "pt 5 lc rgb '#E69F00' title 'local'",
+                                        "pt 7 lc rgb '#D55E00' title 'persistent'"};
+    int has[4] = {0};
+    const char *comma = "plot";
+    size_t i;
+    int k;
 
-static const char *const script[] = {
-    "set logscale y\n",
-    "set key outside top center horizontal\n",
-    "set xlabel 'version'\n",
-    "set ylabel 'after the capture (s)'\n",
-    "set format y '%g'\n",
-    "plot " USING("5") "pt 7 lc rgb '#D55E00' title 'persistent', \\\n",
-    "  " USING("4") "pt 5 lc rgb '#E69F00' title 'local', \\\n",
-    "  " USING("3") "pt 9 lc rgb '#0072B2' title 'captured by all ranks', \\\n",
-    "  " USING("2") "pt 1 lc rgb '#999999' title 'copy (duration)'\n",
-};
+    for (i = 0; i < h->n; i++) {
+        has[0] |= h->v[i].copy_s >= 0;
+        has[1] |= h->v[i].captured_s >= 0;
+        has[2] |= h->v[i].local_s >= 0;
+        has[3] |= h->v[i].persistent_s >= 0;
+    }
+    (void)fprintf(out, "set logscale y\nset offsets graph 0.03, graph 0.03, graph 0.1, graph 0.1\n"
+                       "set key tmargin center horizontal\nset xlabel 'version'\n"
+                       "set ylabel 'time since the capture (s)'\nset ytics ()\n"
+                       "set for [i=-7:6] ytics add (sprintf('%%g',10.**i) 10.**i, "
+                       "sprintf('%%g',2*10.**i) 2*10.**i, sprintf('%%g',5*10.**i) 5*10.**i)\n"
+                       "stats 'levels.dat' using 1 nooutput\n"
+                       "if (STATS_max - STATS_min < 16) { set xtics 1 }\n");
+    for (k = 3; k >= 0; k--)
+        if (has[k]) {
+            (void)fprintf(out, "%s 'levels.dat' using 1:%d with linespoints ps 0.8 lw 2 %s", comma,
+                          k + 2, lines[k]);
+            comma = ", \\\n ";
+        }
+    (void)fputc('\n', out);
+}
 
 int crn_plot_levels(struct plot *p, int argc, char **argv)
 {
@@ -51,7 +72,6 @@ int crn_plot_levels(struct plot *p, int argc, char **argv)
     struct cli_level_history h = {0};
     struct cli_target t;
     cairn_err rc;
-    size_t i;
 
     if (argc != 2)
         return crn_cli_usage(cli, "plot levels needs the name of a checkpoint");
@@ -66,8 +86,7 @@ int crn_plot_levels(struct plot *p, int argc, char **argv)
         rc = crn_plot_begin(p, "levels", cli->ei);
     if (rc == CAIRN_OK) {
         put_versions(p->data, &h);
-        for (i = 0; i < sizeof(script) / sizeof(script[0]); i++)
-            (void)fputs(script[i], p->script);
+        put_script(p->script, &h);
     }
     crn_level_times_free(&h);
     return rc == CAIRN_OK ? crn_plot_end(p) : crn_cli_fail(cli);

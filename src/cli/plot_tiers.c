@@ -91,8 +91,8 @@ static void write_data(const struct history *h, FILE *out)
 }
 
 static const char script[] =
-    "set multiplot layout 3,1 margins 0.1,0.97,0.07,0.97 spacing 0.07\n"
-    "set key top right reverse Left samplen 1\n"
+    "set multiplot layout 3,1 margins 0.12,0.95,0.07,0.95 spacing 0.09\n"
+    "set key at graph 1,1.14 right top horizontal maxrows 1 samplen 1\n"
     "set logscale y\n"
     "set xlabel 'call' offset 0,0.7\n"
     "set ylabel 'seen by the application (GB/s)'\n"

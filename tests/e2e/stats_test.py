@@ -116,6 +116,10 @@ class Case(unittest.TestCase):
         for word in ("received data", "local data", "(the fastest)", "timeline", "writer 0"):
             self.assertIn(word, svg)
         self.assertTrue((out / "flush.gp").exists() and (out / "flush.dat").exists())
+        for kind, magic in (("png", b"\x89PNG"), ("pdf", b"%PDF")):
+            _, err = self.cairn("plot", "flush", "work", "-o", out, f"--{kind}")
+            self.assertEqual(err, "")
+            self.assertEqual((out / f"flush.{kind}").read_bytes()[:4], magic)
 
     def test_levels(self):
         """What a version took to each level is recorded, drawn, and the basis of the advice."""
