@@ -110,6 +110,36 @@ def node_lost():
     require_last(sl, out)
 
 
+def node_lost_without_spare():
+    """Of two nodes one dies; its rank finds room on the other, in the same allocation."""
+    sl = Slurm(2)
+    job = sl.sbatch(f"exec {CAIRN} run --wait 1s -r 20 -- srun -N {{nnodes}} -w {{nodes}} -n 2 -O "
+                    f"{JOB} 100000000", "-N2", "--no-kill", **settings(sl, JOB_STEP_MS=10))
+    sl.wait(lambda: (sl.shared / "store/job").exists() and len(versions(sl)) > 1, "checkpoints")
+    sl.cluster.hosts[1].power_off()
+    sl.wait(lambda: sl.output(job).count("began") == 2, "the job is started again", 300)
+    began = [int(n) for what, n in began_and_ended(sl.output(job)) if what == "began"]
+    require(began[0] == 0 and began[1] > 0, sl.output(job))
+    sl.on(CAIRN, "--dir", sl.shared / "store", "halt", "now")
+    require_last(sl, sl.until(job, "COMPLETED", "FAILED"))
+
+
+def mpirun():
+    """Open MPI's own launcher inside an allocation: the ranks are killed, started again, and halted."""
+    sl = Slurm(2)
+    line = f"exec {CAIRN} run --wait 1s -- mpirun --allow-run-as-root --map-by ppr:1:node {JOB}"
+    job = sl.sbatch(f"{line} 40", "-N2", **settings(sl, JOB_DIE=15))
+    out = sl.until(job, "COMPLETED", "FAILED")
+    marks = began_and_ended(out)
+    require([what for what, _ in marks] == ["began", "began", "ended"] and marks[1:] == [("began", "10"),
+            ("ended", "40")], out)
+    require("2 starts, 1 failures" in out, out)
+    job = sl.sbatch(f"{line} 100000000", "-N2", **settings(sl, JOB_STEP_MS=10))
+    sl.until_output(job, "began 40")
+    sl.on(CAIRN, "--dir", sl.shared / "store", "halt", "now")
+    require_last(sl, sl.until(job, "COMPLETED", "FAILED"))
+
+
 def epilog():
     """The ranks are killed with a checkpoint in memory only; the epilog saves it before Slurm gives the
     node to another job."""
