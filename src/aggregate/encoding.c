@@ -30,6 +30,14 @@ int crn_encoding_lossy(const struct crn_encoding *x, const struct crn_region *r)
     return -1;
 }
 
+/* The paper's pipeline for a type. Schemes that know no variables have a single gzip. */
+static const char *paper_pipe(const struct crn_encoding *x, cairn_type type)
+{
+    int is_agnostic = x->scheme == CRN_AGNOSTIC || x->scheme == CRN_AGNOSTIC_BLOCK;
+
+    return crn_pipe_paper(type, is_agnostic);
+}
+
 static cairn_err set_pipes(struct crn_encoding *x, const struct crn_name_config *nc,
                            struct crn_errinfo *ei)
 {
@@ -40,10 +48,12 @@ static cairn_err set_pipes(struct crn_encoding *x, const struct crn_name_config 
     int type;
 
     x->is_adaptive = strcmp(nc->encode_pipe, "adaptive") == 0 || (is_auto && !is_paper);
+    /* Both merge small variables; fixed pipelines know variables by their names only. */
+    x->group_bytes = x->is_adaptive || is_paper ? x->chunk_bytes : 0;
     if (x->is_adaptive)
         return CAIRN_OK;
     for (type = 0; rc == CAIRN_OK && type < CRN_TYPES; type++)
-        rc = crn_pipe_parse(is_paper ? crn_pipe_paper((cairn_type)type, 0) : nc->encode_pipe,
+        rc = crn_pipe_parse(is_paper ? paper_pipe(x, (cairn_type)type) : nc->encode_pipe,
                             &x->pipe[type], ei);
     if (rc == CAIRN_OK)
         rc = crn_pipe_parse(is_paper ? crn_pipe_paper(CAIRN_BYTES, 1) : nc->encode_pipe, &x->small,
@@ -160,8 +170,6 @@ cairn_err crn_encoding_open(const struct crn_config *cfg, const char *name,
     x->aim = nc->encode == CRN_ENCODE_AUTO ? CRN_AIM_TIME : aims[cfg->encode_aim];
     rc = set_pipes(x, nc, ei);
     x->may_skip = x->is_adaptive && x->aim == CRN_AIM_TIME;
-    /* The paper's schemes and fixed pipelines know variables by their names only. */
-    x->group_bytes = x->is_adaptive ? x->chunk_bytes : 0;
     if (rc == CAIRN_OK)
         rc = set_patterns(x, nc, ei);
     if (rc == CAIRN_OK)
