@@ -12,6 +12,7 @@
  *
  * usage: encode [--quick] [--untyped] [--methods NAME,...] [SET...]
  * --untyped: all regions are bytes, as with VELOC. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -35,36 +36,45 @@ struct method {
     int is_temporal;
     int is_slow;   /* once in quick runs */
     int is_merged; /* a second pass over all of the group */
+    double
+        tolerance; /* of floating-point variables, relative to the range of a chunk; 0: lossless */
 };
 
 static const struct method methods[] = {
-    {"none", CRN_AGNOSTIC, "raw", 0, 0, 0, 0, 0},
-    {"agnostic-gzip6", CRN_AGNOSTIC, "gzip:6", 0, 0, 0, 1, 0},
-    {"agnostic-block-gzip6", CRN_AGNOSTIC_BLOCK, "gzip:6", 0, 0, 0, 1, 0},
-    {"paper-aware", CRN_AWARE, "paper", 0, 0, 0, 1, 0},
-    {"paper-aware-block", CRN_AWARE_BLOCK, "paper", 0, 0, 0, 1, 0},
-    {"paper-merged", CRN_AWARE, "first", 0, 0, 0, 1, 1},
-    {"zstd1", CRN_AWARE, "zstd:1", 0, 0, 0, 0, 0},
-    {"zstd3", CRN_AWARE, "zstd:3", 0, 0, 0, 1, 0},
-    {"lz4", CRN_AWARE, "lz4", 0, 0, 0, 0, 0},
-    {"shuffle-zstd1", CRN_AWARE, "shuffle,zstd:1", 0, 0, 0, 0, 0},
-    {"bitshuffle-lz4", CRN_AWARE, "bitshuffle,lz4", 0, 0, 0, 0, 0},
-    {"delta-planes", CRN_AWARE, "delta,planes", 0, 0, 0, 0, 0},
-    {"planes", CRN_AWARE, "planes", 0, 0, 0, 0, 0},
-    {"lorenzo1-planes", CRN_AWARE, "lorenzo:1,planes", 0, 0, 0, 0, 0},
-    {"lorenzo2d-planes", CRN_AWARE, "lorenzo:3,planes", 0, 0, 0, 0, 0},
-    {"lorenzo3d-planes", CRN_AWARE, "lorenzo:7,planes", 0, 0, 0, 0, 0},
-    {"lorenzo1-magnitude", CRN_AWARE, "lorenzo:1,magnitude", 0, 0, 0, 0, 0},
-    {"lorenzo2d-magnitude", CRN_AWARE, "lorenzo:3,magnitude", 0, 0, 0, 0, 0},
-    {"lorenzo3d-magnitude", CRN_AWARE, "lorenzo:7,magnitude", 0, 0, 0, 0, 0},
-    {"second-magnitude", CRN_AWARE, "lorenzo:17,magnitude", 0, 0, 0, 0, 0},
-    {"second2d-magnitude", CRN_AWARE, "lorenzo:19,magnitude", 0, 0, 0, 0, 0},
-    {"second3d-magnitude", CRN_AWARE, "lorenzo:23,magnitude", 0, 0, 0, 0, 0},
-    {"adaptive", CRN_AWARE, NULL, CRN_AIM_RATIO, 0, 0, 0, 0},
-    {"adaptive-block", CRN_AWARE_BLOCK, NULL, CRN_AIM_RATIO, 0, 0, 0, 0},
-    {"adaptive-speed", CRN_AWARE, NULL, CRN_AIM_SPEED, 0, 0, 0, 0},
-    {"adaptive-time-200MBps", CRN_AWARE, NULL, CRN_AIM_TIME, 2e8, 0, 0, 0},
-    {"adaptive-temporal", CRN_AWARE, NULL, CRN_AIM_RATIO, 0, 1, 0, 0},
+    {"none", CRN_AGNOSTIC, "raw", 0, 0, 0, 0, 0, 0},
+    {"agnostic-gzip6", CRN_AGNOSTIC, "gzip:6", 0, 0, 0, 1, 0, 0},
+    {"agnostic-block-gzip6", CRN_AGNOSTIC_BLOCK, "gzip:6", 0, 0, 0, 1, 0, 0},
+    {"paper-aware", CRN_AWARE, "paper", 0, 0, 0, 1, 0, 0},
+    {"paper-aware-block", CRN_AWARE_BLOCK, "paper", 0, 0, 0, 1, 0, 0},
+    {"paper-merged", CRN_AWARE, "first", 0, 0, 0, 1, 1, 0},
+    {"zstd1", CRN_AWARE, "zstd:1", 0, 0, 0, 0, 0, 0},
+    {"zstd3", CRN_AWARE, "zstd:3", 0, 0, 0, 1, 0, 0},
+    {"lz4", CRN_AWARE, "lz4", 0, 0, 0, 0, 0, 0},
+    {"shuffle-zstd1", CRN_AWARE, "shuffle,zstd:1", 0, 0, 0, 0, 0, 0},
+    {"bitshuffle-lz4", CRN_AWARE, "bitshuffle,lz4", 0, 0, 0, 0, 0, 0},
+    {"delta-planes", CRN_AWARE, "delta,planes", 0, 0, 0, 0, 0, 0},
+    {"planes", CRN_AWARE, "planes", 0, 0, 0, 0, 0, 0},
+    {"lorenzo1-planes", CRN_AWARE, "lorenzo:1,planes", 0, 0, 0, 0, 0, 0},
+    {"lorenzo2d-planes", CRN_AWARE, "lorenzo:3,planes", 0, 0, 0, 0, 0, 0},
+    {"lorenzo3d-planes", CRN_AWARE, "lorenzo:7,planes", 0, 0, 0, 0, 0, 0},
+    {"lorenzo1-magnitude", CRN_AWARE, "lorenzo:1,magnitude", 0, 0, 0, 0, 0, 0},
+    {"lorenzo2d-magnitude", CRN_AWARE, "lorenzo:3,magnitude", 0, 0, 0, 0, 0, 0},
+    {"lorenzo3d-magnitude", CRN_AWARE, "lorenzo:7,magnitude", 0, 0, 0, 0, 0, 0},
+    {"second-magnitude", CRN_AWARE, "lorenzo:17,magnitude", 0, 0, 0, 0, 0, 0},
+    {"second2d-magnitude", CRN_AWARE, "lorenzo:19,magnitude", 0, 0, 0, 0, 0, 0},
+    {"second3d-magnitude", CRN_AWARE, "lorenzo:23,magnitude", 0, 0, 0, 0, 0, 0},
+    {"values2d-magnitude", CRN_AWARE, "lorenzo:35,magnitude", 0, 0, 0, 0, 0, 0},
+    {"values3d-magnitude", CRN_AWARE, "lorenzo:39,magnitude", 0, 0, 0, 0, 0, 0},
+    {"values-second-magnitude", CRN_AWARE, "lorenzo:49,magnitude", 0, 0, 0, 0, 0, 0},
+    {"values-second2d-magnitude", CRN_AWARE, "lorenzo:51,magnitude", 0, 0, 0, 0, 0, 0},
+    {"values-second3d-magnitude", CRN_AWARE, "lorenzo:55,magnitude", 0, 0, 0, 0, 0, 0},
+    {"adaptive", CRN_AWARE, NULL, CRN_AIM_RATIO, 0, 0, 0, 0, 0},
+    {"adaptive-block", CRN_AWARE_BLOCK, NULL, CRN_AIM_RATIO, 0, 0, 0, 0, 0},
+    {"adaptive-speed", CRN_AWARE, NULL, CRN_AIM_SPEED, 0, 0, 0, 0, 0},
+    {"adaptive-time-200MBps", CRN_AWARE, NULL, CRN_AIM_TIME, 2e8, 0, 0, 0, 0},
+    {"adaptive-temporal", CRN_AWARE, NULL, CRN_AIM_RATIO, 0, 1, 0, 0, 0},
+    {"zfp-1e-3", CRN_AWARE, "zfp:1", 0, 0, 0, 1, 0, 1e-3},
+    {"zfp-1e-6", CRN_AWARE, "zfp:1", 0, 0, 0, 1, 0, 1e-6},
 };
 #define NMETHODS (sizeof(methods) / sizeof(methods[0]))
 
@@ -185,7 +195,7 @@ static struct crn_pipe pipe_of(const struct method *m, const struct crn_merge_st
     const char *text = is_paper   ? crn_pipe_paper(s->type, s->is_small)
                        : is_first ? first_pass(s->type, s->is_small)
                                   : m->pipe;
-    struct crn_data data = {.type = s->type};
+    struct crn_data data = {.type = s->type, .tolerance = m->tolerance};
     struct crn_errinfo ei = {0};
     struct crn_pipe pipe;
 
@@ -207,8 +217,11 @@ struct job {
 static void encode_stream(struct job *j, uint32_t stream)
 {
     const struct crn_merge_stream *s = crn_merge_stream(j->plan, stream);
-    struct crn_stream_options o = {
-        .type = s->type, .key = s->key, .chooser = j->chooser, .dedup = j->chooser != NULL};
+    struct crn_stream_options o = {.type = s->type,
+                                   .key = s->key,
+                                   .chooser = j->chooser,
+                                   .dedup = j->chooser != NULL,
+                                   .tolerance = j->method->tolerance};
     struct crn_errinfo ei = {0};
     struct crn_merge_cursor c;
     struct crn_encoder *e;
@@ -266,6 +279,48 @@ static cairn_err store_older(void *ctx, uint64_t offset, size_t n, void *buf,
     return CAIRN_OK;
 }
 
+static double number_at(const unsigned char *bytes, size_t i, unsigned width)
+{
+    float f;
+    double d;
+
+    if (width == sizeof(d)) {
+        memcpy(&d, bytes + i * width, width);
+        return d;
+    }
+    memcpy(&f, bytes + i * width, width);
+    return (double)f;
+}
+
+/* Each number of a stream within the tolerance of its range, which contains that of each chunk. */
+static int is_within(const unsigned char *before, const unsigned char *after, size_t n,
+                     unsigned width, double tolerance)
+{
+    double least = number_at(before, 0, width), most = least;
+    size_t i;
+
+    for (i = 1; i < n / width; i++) {
+        least = fmin(least, number_at(before, i, width));
+        most = fmax(most, number_at(before, i, width));
+    }
+    for (i = 0; i < n / width; i++)
+        if (!(fabs(number_at(before, i, width) - number_at(after, i, width)) <=
+              tolerance * (most - least)))
+            return 0;
+    return 1;
+}
+
+static int is_as_before(const struct job *j, uint32_t stream, const unsigned char *before,
+                        const unsigned char *after, size_t n)
+{
+    struct crn_word word = crn_word_of(crn_merge_stream(j->plan, stream)->type);
+
+    if (memcmp(before, after, n) == 0)
+        return 1;
+    return j->method->tolerance > 0 && word.is_float &&
+           is_within(before, after, n, word.width, j->method->tolerance);
+}
+
 static double decode_stream(struct job *j, uint32_t stream)
 {
     struct kept *k = &j->kept[stream];
@@ -291,7 +346,7 @@ static double decode_stream(struct job *j, uint32_t stream)
     check(crn_reader_read(r, 0, after, n, &ei), &ei);
     s = cpu_s() - begin;
     crn_reader_close(r);
-    if (memcmp(before, after, n) != 0)
+    if (!is_as_before(j, stream, before, after, n))
         die("decoded bytes differ");
     free(before);
     free(older);
@@ -462,7 +517,7 @@ static void run_method(const struct bench_set *set, const struct method *m,
     uint32_t i, n;
     double begin;
 
-    if (m->pipe == NULL)
+    if (m->pipe == NULL || strcmp(m->pipe, "paper") == 0)
         merge.group_bytes = CRN_STREAM_CHUNK;
     check(crn_merge_plan(set->shards, set->ranks, &merge, &j.plan, &ei), &ei);
     j.work = work;

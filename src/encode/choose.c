@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 #include "encode/chunk.h"
+#include "encode/lorenzo.h"
 #include "encode/trial.h"
 #include "encode/work.h"
 
@@ -60,10 +61,14 @@ struct crn_chooser {
 
 static unsigned family_of(const struct crn_pipe *p)
 {
-    unsigned family = p->n == 0                                    ? crn_codec_raw.id
-                      : p->stage[0].id == crn_filter_bitshuffle.id ? crn_filter_bitshuffle.id
-                                                                   : p->stage[p->n - 1].id;
+    unsigned family = p->n > 0 ? p->stage[p->n - 1].id : crn_codec_raw.id;
+    unsigned i;
 
+    for (i = 0; i < p->n; i++)
+        if (p->stage[i].id == crn_filter_bitshuffle.id ||
+            (p->stage[i].id == crn_filter_lorenzo.id &&
+             (p->stage[i].arg & CRN_LORENZO_VALUES) != 0))
+            family = p->stage[i].id;
     return family % FAMILIES;
 }
 
@@ -85,9 +90,10 @@ static void speeds_init(struct crn_chooser *c)
         const struct crn_codec *codec;
         double ns;     /* for words of 8 bytes */
         double narrow; /* added for each halving of the width */
-    } usual[] = {{&crn_codec_raw, 0.1, 0},      {&crn_codec_magnitude, 0.35, 0.15},
-                 {&crn_codec_planes, 0.4, 0.1}, {&crn_codec_zstd, 0.8, 0},
-                 {&crn_codec_lz4, 0.15, 0},     {&crn_filter_bitshuffle, 0.5, 0}};
+    } usual[] = {{&crn_codec_raw, 0.1, 0},       {&crn_codec_magnitude, 0.35, 0.15},
+                 {&crn_codec_planes, 0.4, 0.1},  {&crn_codec_zstd, 0.8, 0},
+                 {&crn_codec_lz4, 0.15, 0},      {&crn_filter_bitshuffle, 0.5, 0},
+                 {&crn_filter_lorenzo, 0.7, 0.3}};
     size_t i;
     int w;
 

@@ -4,6 +4,13 @@
  * further). */
 #include "base/test.h"
 
+#include <fenv.h>
+#include <float.h>
+#include <math.h>
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
+
 #include "encode/chunk.h"
 #include "format/format.h"
 #include "encode/test_fixture.h"
@@ -28,6 +35,12 @@ static const char *const pipes[] = {
     "lorenzo:17,magnitude",
     "lorenzo:19,planes",
     "lorenzo:23,magnitude",
+    "lorenzo:35,magnitude",
+    "lorenzo:39,planes",
+    "lorenzo:34,huffman",
+    "lorenzo:49,magnitude",
+    "lorenzo:51,planes:0",
+    "lorenzo:55,magnitude",
     "rotate:3,swap,lorenzo:2,magnitude",
     "rotate:15,planes",
     "swap,huffman",
@@ -249,6 +262,87 @@ static void smooth_data_shrinks(void **state)
     free(src);
 }
 
+/* What the program does to floating-point arithmetic. */
+static void strange_arithmetic(int is_strange)
+{
+    (void)fesetround(is_strange ? FE_UPWARD : FE_TONEAREST);
+#ifdef __SSE2__
+    _mm_setcsr(is_strange ? _mm_getcsr() | 0x8040U : _mm_getcsr() & ~0x8040U); /* no subnormals */
+#endif
+}
+
+/* Predicted values are the same bits in every program: also where it rounds upward or takes
+ * subnormals for zero, as with -ffast-math. */
+static void values_do_not_depend_on_the_program(void **state)
+{
+    static const char *const texts[] = {"lorenzo:39,magnitude", "lorenzo:55,magnitude"};
+    static const cairn_type types[] = {CAIRN_F32, CAIRN_F64};
+    enum { N = 65536 };
+    struct fixture_fixture *f = *state;
+    struct crn_errinfo *ei = &f->info;
+    unsigned char *src = malloc(N), *there = malloc(N), *back = malloc(N), *again = malloc(N);
+    size_t size, size_again, i;
+    struct crn_pipe pipe;
+    unsigned k;
+
+    assert_true(src != NULL && there != NULL && back != NULL && again != NULL);
+    for (k = 0; k < 4; k++) {
+        size_t width = k % 2 == 0 ? sizeof(float) : sizeof(double);
+        struct crn_run run = {.elements = N / width, .stride = {1, 64, 1024}};
+        struct crn_data data = {.type = types[k % 2], .nruns = 1, .runs = &run};
+
+        for (i = 0; i < N / width; i++) { /* a third are subnormal */
+            double d = sin(0.01 * (double)i) * (i % 3 == 0 ? DBL_MIN : 1);
+            float g = sinf(0.01F * (float)i) * (i % 3 == 0 ? FLT_MIN : 1);
+
+            memcpy(src + i * width, width == sizeof(d) ? (void *)&d : (void *)&g, width);
+        }
+        assert_ok(crn_pipe_parse(texts[k / 2], &pipe, ei));
+        assert_ok(crn_chunk_encode(f->work, &pipe, &data, src, N, there, &size, NULL, ei));
+        strange_arithmetic(1);
+        assert_ok(crn_chunk_encode(f->work, &pipe, &data, src, N, again, &size_again, NULL, ei));
+        assert_ok(crn_chunk_decode(f->work, there, size, NULL, back, N, ei));
+        assert_int_equal(fegetround(), FE_UPWARD); /* left as it was */
+        strange_arithmetic(0);
+        assert_memory_equal(back, src, N);
+        assert_int_equal(size_again, size);
+        assert_memory_equal(again, there, size);
+    }
+    free(src);
+    free(there);
+    free(back);
+    free(again);
+}
+
+/* Across powers of two and signs, differences of numbers are smaller than those of ordered integers. */
+static void values_predict_better_across_zero(void **state)
+{
+    enum { SIDE = 64, N = SIDE * SIDE * SIDE * 4 };
+    struct fixture_fixture *f = *state;
+    struct crn_run run = {.elements = N / 4, .stride = {1, SIDE, SIDE * SIDE}};
+    struct crn_data data = {.type = CAIRN_F32, .nruns = 1, .runs = &run};
+    struct crn_errinfo *ei = &f->info;
+    unsigned char *src = malloc(N), *dst = malloc(N);
+    struct crn_pipe pipe;
+    size_t integers, values, i;
+
+    assert_true(src != NULL && dst != NULL);
+    for (i = 0; i < N / 4; i++) {
+        size_t row = i / SIDE % SIDE, plane = i / SIDE / SIDE;
+        float g =
+            sinf(0.07F * (float)(i % SIDE)) * cosf(0.05F * (float)row) * sinf(0.06F * (float)plane);
+
+        memcpy(src + 4 * i, &g, 4);
+    }
+    assert_ok(crn_pipe_parse("lorenzo:23,magnitude", &pipe, ei));
+    assert_ok(crn_chunk_encode(f->work, &pipe, &data, src, N, dst, &integers, NULL, ei));
+    assert_ok(crn_pipe_parse("lorenzo:55,magnitude", &pipe, ei));
+    assert_ok(crn_chunk_encode(f->work, &pipe, &data, src, N, dst, &values, NULL, ei));
+    assert_true(values < integers / 4 * 3);
+    free(src);
+    free(dst);
+}
+
 static void wrong_size_and_missing_version(void **state)
 {
     struct fixture_fixture *f = *state;
@@ -360,6 +454,8 @@ int main(void)
         cmocka_unit_test(largest_chunk_within_memory),
         cmocka_unit_test(incompressible_goes_raw),
         cmocka_unit_test(smooth_data_shrinks),
+        cmocka_unit_test(values_do_not_depend_on_the_program),
+        cmocka_unit_test(values_predict_better_across_zero),
         cmocka_unit_test(wrong_size_and_missing_version),
         cmocka_unit_test(damage_is_noticed),
         cmocka_unit_test(pipes_in_text),

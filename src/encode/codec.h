@@ -21,6 +21,7 @@ struct crn_encode_work;
 struct crn_run {
     uint64_t elements;
     uint32_t stride[CRN_STRIDES];
+    uint64_t place; /* of the first in its array; only the encoder asks, to begin runs with rows */
 };
 
 /* Describes the bytes of a chunk. */

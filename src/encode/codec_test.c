@@ -213,7 +213,9 @@ static void zfp_keeps_its_bound(void **state)
     size_t n = 80000;
     unsigned char *src = calloc(1, n);
     unsigned char *back = calloc(1, n);
-    struct crn_run runs[3] = {{10000, {1, 0, 0}}, {10000, {1, 100, 0}}, {10000, {1, 20, 500}}};
+    struct crn_run runs[3] = {{.elements = 10000, .stride = {1, 0, 0}},
+                              {.elements = 10000, .stride = {1, 100, 0}},
+                              {.elements = 10000, .stride = {1, 20, 500}}};
     size_t i, k, size;
     int is_relative, shape, width;
 

@@ -11,6 +11,7 @@
 /* The search stops if less than SEARCH_WORTH of this many bytes were repeats. */
 #define SEARCH_BYTES ((uint64_t)16 << 20)
 #define SEARCH_WORTH 0.01
+#define ROWS_MIN     8 /* chunks with fewer rows begin anywhere */
 
 struct crn_encoder {
     struct crn_stream_options options;
@@ -23,7 +24,8 @@ struct crn_encoder {
     unsigned char *previous; /* of the older version; NULL until there is one */
     unsigned char *encoded;  /* chunk_bytes */
     uint32_t nruns;
-    int is_torn; /* the next bytes do not continue the last run */
+    int is_torn;       /* the next bytes do not continue the last run */
+    uint64_t row_left; /* elements until the last run ends, with its row; 0: it goes on */
     struct crn_run runs[CRN_RUNS_MAX + 1];
     struct crn_dedup *dedup; /* NULL: not searched, or no longer */
     struct crn_map map;
@@ -141,25 +143,53 @@ static cairn_err encode_chunk(struct crn_encoder *e, const unsigned char *src,
     e->offset += n;
     e->fill = 0;
     e->nruns = 0;
+    e->row_left = 0;
     return e->emit(e->ctx, &record, encoded, ei);
 }
 
-/* Records that n more bytes follow; adjacent ones of one array form one run. */
-static void add_run(struct crn_encoder *e, size_t n, const struct crn_run *run)
+/* Elements until a run in the middle of a row should end, so that the next begins with a row: numbers are
+ * predicted across rows, and the first ones of a row not from the row before. 0: no need. */
+static uint64_t rest_of_row(const struct crn_encoder *e, const struct crn_run *run)
 {
-    static const struct crn_run plain = {.stride = {1, 0, 0}};
-    struct crn_run *last = e->nruns > 0 ? &e->runs[e->nruns - 1] : NULL;
-    uint64_t elements = n / cairn_type_size(e->options.type);
+    uint64_t row = run->stride[1];
+    uint64_t room = e->options.chunk_bytes / cairn_type_size(e->options.type);
 
-    if (last != NULL && !e->is_torn) {
-        last->elements += elements;
-        return;
-    }
+    if (row == 0 || room / ROWS_MIN < row || !crn_word_of(e->options.type).is_float)
+        return 0;
+    return run->place % row > 0 ? row - run->place % row : 0;
+}
+
+/* Begins a run; 0 if the chunk has too many. */
+static int begin_run(struct crn_encoder *e, const struct crn_run *run)
+{
     e->is_torn = 0;
     if (e->nruns > CRN_RUNS_MAX)
-        return; /* too many: the chunk has none */
-    e->runs[e->nruns] = run != NULL ? *run : plain;
-    e->runs[e->nruns++].elements = elements;
+        return 0;
+    e->runs[e->nruns] = *run;
+    e->runs[e->nruns++].elements = 0;
+    e->row_left = rest_of_row(e, run);
+    return 1;
+}
+
+/* Records that n more bytes follow; adjacent ones of one array form one run. */
+static void add_run(struct crn_encoder *e, size_t n, struct crn_run run)
+{
+    uint64_t elements = n / cairn_type_size(e->options.type);
+
+    while (elements > 0) {
+        uint64_t some = elements;
+
+        if ((e->nruns == 0 || e->is_torn) && !begin_run(e, &run))
+            return;
+        if (e->row_left > 0 && some >= e->row_left) {
+            some = e->row_left;
+            e->is_torn = 1;
+        }
+        e->row_left -= e->row_left > 0 ? some : 0;
+        e->runs[e->nruns - 1].elements += some;
+        run.place += some;
+        elements -= some;
+    }
 }
 
 static cairn_err keep_previous(struct crn_encoder *e, const unsigned char *previous, size_t n,
@@ -177,7 +207,7 @@ static cairn_err keep_previous(struct crn_encoder *e, const unsigned char *previ
 }
 
 static cairn_err put_new(struct crn_encoder *e, const unsigned char *p,
-                         const unsigned char *previous, size_t n, const struct crn_run *run,
+                         const unsigned char *previous, size_t n, struct crn_run run,
                          struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
@@ -198,6 +228,7 @@ static cairn_err put_new(struct crn_encoder *e, const unsigned char *p,
             if (e->fill == e->options.chunk_bytes)
                 rc = encode_chunk(e, e->chunk, previous != NULL ? e->previous : NULL, e->fill, ei);
         }
+        run.place += m / cairn_type_size(e->options.type);
         p += m;
         previous = previous != NULL ? previous + m : NULL;
         n -= m;
@@ -209,6 +240,7 @@ static cairn_err encoder_sink(void *ctx, const unsigned char *bytes, size_t n, u
                               struct crn_errinfo *ei)
 {
     const struct source *s = ctx;
+    struct crn_run run = {.stride = {1, 0, 0}};
     cairn_err rc = crn_map_add(&s->e->map, n, seen, ei);
 
     if (rc != CAIRN_OK)
@@ -217,8 +249,11 @@ static cairn_err encoder_sink(void *ctx, const unsigned char *bytes, size_t n, u
         s->e->is_torn = 1;
         return CAIRN_OK;
     }
+    if (s->run != NULL)
+        run = *s->run;
+    run.place += (uint64_t)(bytes - s->begin) / cairn_type_size(s->e->options.type);
     return put_new(s->e, bytes, s->previous != NULL ? s->previous + (bytes - s->begin) : NULL, n,
-                   s->run, ei);
+                   run, ei);
 }
 
 cairn_err crn_encoder_put(struct crn_encoder *e, const void *bytes, size_t n,

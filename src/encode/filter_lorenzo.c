@@ -6,10 +6,12 @@
  * previous row, which costs little and keeps the loops simple. Every run starts from zeros.
  *
  * Argument: the sum of 1 (along rows), 2 (across rows), 4 (across planes), 8 (minus the older
- * version), 16 (each difference twice, which suits smooth numbers). The residuals come out folded: 0, -1, 1, -2, ... become 0, 1, 2, 3, ... */
+ * version), 16 (each difference twice, which suits smooth numbers), 32 (of floating-point values:
+ * lorenzo_values.c). The residuals come out folded: 0, -1, 1, -2, ... become 0, 1, 2, 3, ... */
 #include "encode/lorenzo.h"
 
 #include <string.h>
+#include "encode/lorenzo_values.h"
 #include "encode/words.h"
 #include "encode/work.h"
 
@@ -17,6 +19,7 @@
 struct filter_lorenzo_run {
     unsigned width;
     int is_float;
+    int is_twice;
     size_t words;
     unsigned nstrides;
     size_t stride[2 * CRN_STRIDES]; /* each below words */
@@ -92,8 +95,10 @@ static struct filter_lorenzo_run nth_run(const struct crn_stage_task *t, size_t 
     static const struct crn_run rest = {.stride = {1, 0, 0}};
     struct crn_word word = crn_word_of(t->data->type);
     const struct crn_run *in = i < t->data->nruns ? &t->data->runs[i] : &rest;
-    struct filter_lorenzo_run r = {
-        .width = word.width, .is_float = word.is_float, .words = words_left};
+    struct filter_lorenzo_run r = {.width = word.width,
+                                   .is_float = word.is_float,
+                                   .is_twice = (t->arg & CRN_LORENZO_TWICE) != 0,
+                                   .words = words_left};
     int k;
 
     if (i < t->data->nruns && in->elements < words_left / word.count)
@@ -104,10 +109,44 @@ static struct filter_lorenzo_run nth_run(const struct crn_stage_task *t, size_t 
         if ((t->arg >> k & 1) == 0 || stride == 0 || stride >= r.words)
             continue;
         r.stride[r.nstrides++] = stride;
-        if ((t->arg & CRN_LORENZO_TWICE) != 0)
+        if (r.is_twice)
             r.stride[r.nstrides++] = stride;
     }
     return r;
+}
+
+/* The strides of a run for the prediction of values. */
+static struct crn_values values_of(const struct filter_lorenzo_run *r)
+{
+    struct crn_values v = {.is_twice = r->is_twice};
+    unsigned step = r->is_twice ? 2 : 1;
+    unsigned k;
+
+    for (k = r->nstrides; k > 0; k -= step)
+        v.stride[v.n++] = r->stride[k - 1];
+    return v;
+}
+
+static void values_forward(const struct filter_lorenzo_run *r, void *dst, const void *src,
+                           const void *previous, void *tmp)
+{
+    struct crn_values v = values_of(r);
+
+    if (v.n > 0)
+        crn_values_encode(&v, r->width, src, r->words, dst, tmp);
+    else
+        lorenzo_forward(r, dst, src, previous, tmp);
+}
+
+static void values_inverse(const struct filter_lorenzo_run *r, void *dst, const void *src,
+                           const void *previous, void *tmp)
+{
+    struct crn_values v = values_of(r);
+
+    if (v.n > 0)
+        crn_values_decode(&v, r->width, src, r->words, dst, tmp);
+    else
+        lorenzo_inverse(r, dst, src, previous, tmp);
 }
 
 typedef void direction(const struct filter_lorenzo_run *r, void *dst, const void *src,
@@ -118,8 +157,9 @@ static cairn_err each_run(const struct crn_stage_task *t, direction *go, struct 
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->src_n / width;
     const unsigned char *previous = t->data->previous;
+    size_t room = go == values_forward || go == values_inverse ? 2 * t->src_n : t->src_n;
     unsigned char *tmp;
-    cairn_err rc = crn_work_scratch(t->work, CRN_SLOT_STAGE, t->src_n, &tmp, ei);
+    cairn_err rc = crn_work_scratch(t->work, CRN_SLOT_STAGE, room, &tmp, ei);
     size_t at = 0;
     size_t i;
 
@@ -145,23 +185,31 @@ static size_t filter_lorenzo_bound(size_t n)
     return n;
 }
 
+/* Integers predict in all other cases: two versions are not predicted from each other's values, and a
+ * codec before this stage may have enlarged a chunk beyond what there is memory for. */
+static int has_values(const struct crn_stage_task *t)
+{
+    return (t->arg & CRN_LORENZO_VALUES) != 0 && (t->arg & CRN_LORENZO_PREVIOUS) == 0 &&
+           crn_word_of(t->data->type).is_float && t->src_n <= CRN_CHUNK_MAX_BYTES;
+}
+
 static cairn_err filter_lorenzo_encode(const struct crn_stage_task *t, size_t *ret_n,
                                        struct crn_errinfo *ei)
 {
     *ret_n = t->src_n;
-    return each_run(t, lorenzo_forward, ei);
+    return each_run(t, has_values(t) ? values_forward : lorenzo_forward, ei);
 }
 
 static cairn_err filter_lorenzo_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
-    return each_run(t, lorenzo_inverse, ei);
+    return each_run(t, has_values(t) ? values_inverse : lorenzo_inverse, ei);
 }
 
 const struct crn_codec crn_filter_lorenzo = {
     .id = 36,
     .name = "lorenzo",
     .kind = CRN_STAGE_FILTER,
-    .arg_max = 31,
+    .arg_max = 63,
     .arg_default = CRN_LORENZO_ROW,
     .bound = filter_lorenzo_bound,
     .encode = filter_lorenzo_encode,

@@ -13,5 +13,6 @@
 #define CRN_LORENZO_PLANE    4
 #define CRN_LORENZO_PREVIOUS 8
 #define CRN_LORENZO_TWICE    16 /* along each stride twice: slopes predict, not values */
+#define CRN_LORENZO_VALUES   32 /* floating-point values predict, not their ordered integers */
 
 #endif

@@ -440,7 +440,9 @@ int crn_merge_next(struct crn_merge_cursor *c, uint64_t most, struct crn_merge_p
 struct crn_run crn_merge_run(const struct crn_merge *m, const struct crn_merge_piece *p)
 {
     const struct crn_region *r = &m->shards[p->shard].regions[p->region];
-    struct crn_run run = {.elements = p->bytes / cairn_type_size(r->type), .stride = {1, 0, 0}};
+    size_t size = cairn_type_size(r->type);
+    struct crn_run run = {
+        .elements = p->bytes / size, .stride = {1, 0, 0}, .place = p->offset / size};
     uint64_t stride = 1;
     int k = 1;
     int d;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "encode/entropy.h"
 #include "encode/lorenzo.h"
+#include "encode/lorenzo_values.h"
 #include "encode/simd.h"
 #include "encode/words.h"
 
@@ -99,6 +100,16 @@ int crn_sample_has_stride(const struct crn_sample *s, int d)
     return 0;
 }
 
+int crn_sample_has_short_rows(const struct crn_sample *s, size_t words)
+{
+    unsigned k;
+
+    for (k = 0; k < s->npieces; k++)
+        if (s->piece[k].stride[1] > 0 && s->piece[k].stride[1] < words)
+            return 1;
+    return 0;
+}
+
 /* dst +- the numbers at a distance before the sample, where the run has them. */
 static void add_corner(const struct crn_sample *s, unsigned k, size_t distance, int is_minus,
                        const unsigned char *from, unsigned char *dst, unsigned char *tmp)
@@ -170,13 +181,38 @@ static void piece_residuals(const struct crn_sample *s, unsigned k, unsigned arg
     }
 }
 
+_Static_assert(CRN_SAMPLE_ROOM >= CRN_VALUES_WINDOWS, "a sample may be one piece");
+
+/* The prediction of values. 0: the run of this piece has no such dimension. */
+static int values_residuals(const struct crn_sample *s, unsigned k, unsigned arg,
+                            unsigned char *dst, unsigned char *tmp)
+{
+    struct crn_values v = {.is_twice = (arg & CRN_LORENZO_TWICE) != 0};
+    const unsigned char *run = s->src + s->piece[k].run_begin * s->word.width;
+    int d;
+
+    for (d = CRN_STRIDES; d-- > 0;)
+        if ((arg >> d & 1) != 0 && s->piece[k].stride[d] > 0)
+            v.stride[v.n++] = s->piece[k].stride[d];
+    if (v.n > 0)
+        crn_values_sample(&v, s->word.width, run, s->piece[k].begin - s->piece[k].run_begin,
+                          s->piece[k].words, dst, tmp);
+    return v.n > 0;
+}
+
 void crn_sample_residuals(const struct crn_sample *s, unsigned arg, unsigned char *dst,
                           unsigned char *tmp)
 {
+    int has_values =
+        (arg & CRN_LORENZO_VALUES) != 0 && (arg & CRN_LORENZO_PREVIOUS) == 0 && s->word.is_float;
     size_t at = 0;
     unsigned k;
 
     for (k = 0; k < s->npieces; k++) {
+        if (has_values && values_residuals(s, k, arg, dst + at, tmp)) {
+            at += s->piece[k].words * s->word.width;
+            continue;
+        }
         piece_residuals(s, k, arg, tmp + s->piece[k].words * s->word.width, tmp);
         crn_words_fold(s->word.width, dst + at, tmp + s->piece[k].words * s->word.width,
                        s->piece[k].words, s->piece[k].words);

@@ -7,6 +7,7 @@
 #include "encode/codec.h"
 
 #define CRN_SAMPLE_PIECES 4
+#define CRN_SAMPLE_ROOM   8
 
 struct crn_sample {
     const struct crn_data *data;
@@ -28,12 +29,14 @@ void crn_sample_init(struct crn_sample *s, const struct crn_data *data, const vo
                      size_t bytes);
 /* Copies the sampled words, one sample after the other. */
 void crn_sample_words(const struct crn_sample *s, unsigned char *dst);
-/* The output of the Lorenzo filter with this argument for the samples. tmp has the same size as
- * dst. */
+/* The output of the Lorenzo filter with this argument for the samples. tmp has CRN_SAMPLE_ROOM times
+ * the size of dst. */
 void crn_sample_residuals(const struct crn_sample *s, unsigned arg, unsigned char *dst,
                           unsigned char *tmp);
 /* Does one of the samples have this dimension, stride k of its run? */
 int crn_sample_has_stride(const struct crn_sample *s, int k);
+/* Does one of the samples have rows of fewer words than this? */
+int crn_sample_has_short_rows(const struct crn_sample *s, size_t words);
 
 /* The magnitudes of n words as the codec computes them; returns the number of bits below them.
  * count gets the frequency of each. */

@@ -4,6 +4,8 @@
  * memory stays within its bound. */
 #include "base/test.h"
 
+#include <math.h>
+
 #include "encode/stream.h"
 #include "encode/test_fixture.h"
 #include "encode/work.h"
@@ -217,6 +219,45 @@ static void repeated_blocks_are_kept_once(void **state)
     free(src);
 }
 
+/* Chunks that begin in the middle of a row lose little: their runs begin with the next one. */
+static void runs_begin_with_rows(void **state)
+{
+    enum { ROW = 1111, ROWS = 300 };
+    struct fixture_fixture *f = *state;
+    struct crn_errinfo *ei = &f->info;
+    struct crn_stream_options o = {.type = CAIRN_F32, .chunk_bytes = CRN_CHUNK_MIN_BYTES};
+    struct crn_run run = {.stride = {1, ROW, 0}};
+    size_t n = (size_t)ROW * ROWS * 4;
+    unsigned char *src = malloc(n);
+    struct stream_test_store s;
+    struct crn_encoder *e;
+    uint64_t stored[2] = {0};
+    size_t i, k;
+
+    assert_non_null(src);
+    for (i = 0; i < n / 4; i++) {
+        size_t row = i / ROW;
+        float g = sinf(0.002F * (float)(i % ROW)) * cosf(0.03F * (float)row);
+
+        memcpy(src + 4 * i, &g, 4);
+    }
+    assert_ok(crn_pipe_parse("lorenzo:51,magnitude", &o.pipe, ei));
+    for (k = 0; k < 2; k++) {
+        memset(&s, 0, sizeof(s));
+        run.place = k == 0 ? 0 : ROW / 2; /* the second time the rows are where it does not know */
+        assert_ok(crn_encoder_open(&o, f->work, emit, &s, &e, ei));
+        assert_ok(crn_encoder_put(e, src, n, &run, NULL, ei));
+        assert_ok(crn_encoder_finish(e, &s.map, ei));
+        crn_encoder_close(e);
+        check_reads(f, &s, src, n);
+        for (i = 0; i < s.n; i++)
+            stored[k] += s.records[i].encoded;
+        store_free(&s);
+    }
+    assert_true(stored[0] < stored[1]);
+    free(src);
+}
+
 static void damage_is_refused(void **state)
 {
     struct fixture_fixture *f = *state;
@@ -322,9 +363,9 @@ static void memory_is_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_come_back),  cmocka_unit_test(repeated_blocks_are_kept_once),
-        cmocka_unit_test(damage_is_refused), cmocka_unit_test(failing_emitter),
-        cmocka_unit_test(memory_is_bounded),
+        cmocka_unit_test(pieces_come_back),     cmocka_unit_test(repeated_blocks_are_kept_once),
+        cmocka_unit_test(runs_begin_with_rows), cmocka_unit_test(damage_is_refused),
+        cmocka_unit_test(failing_emitter),      cmocka_unit_test(memory_is_bounded),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

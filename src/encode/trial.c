@@ -19,6 +19,8 @@
 #define PREDICTORS   8
 #define SMOOTH       0.8   /* first differences leave less than that: try second ones */
 #define SIMPLER      0.995 /* a predictor with more terms must gain this much */
+#define FASTER       0.982 /* and the prediction of values, which decodes more slowly, this much */
+#define SHORT_ROW    6     /* words; shorter rows decode even more slowly */
 
 /* A sample and space for its residuals, in one slot. */
 struct bench {
@@ -27,7 +29,7 @@ struct bench {
     unsigned char *words;
     unsigned char *residuals;
     unsigned char *planes;
-    unsigned char *tmp; /* twice the size */
+    unsigned char *tmp; /* CRN_SAMPLE_ROOM times the size */
     size_t bytes;
 };
 
@@ -40,7 +42,7 @@ static cairn_err bench_init(struct bench *b, struct crn_encode_work *w, const st
     b->work = w;
     crn_sample_init(&b->sample, data, src, n, want);
     b->bytes = b->sample.words * b->sample.word.width;
-    rc = crn_work_scratch(w, CRN_SLOT_SAMPLE, 5 * b->bytes, &b->words, ei);
+    rc = crn_work_scratch(w, CRN_SLOT_SAMPLE, (3 + CRN_SAMPLE_ROOM) * b->bytes, &b->words, ei);
     if (rc != CAIRN_OK)
         return rc;
     b->residuals = b->words + b->bytes;
@@ -99,6 +101,24 @@ static double ideal_bytes(struct bench *b)
     return ((double)bits + crn_entropy_bits(count, b->sample.words)) / 8;
 }
 
+/* Differences of the floating-point values, in all dimensions. */
+static size_t trial_values(const struct bench *b, unsigned ret[PREDICTORS])
+{
+    unsigned all = CRN_LORENZO_VALUES | CRN_LORENZO_ROW;
+    size_t n = 0;
+
+    if (!b->sample.word.is_float || crn_sample_has_short_rows(&b->sample, SHORT_ROW))
+        return 0;
+    if (crn_sample_has_stride(&b->sample, 1))
+        all |= CRN_LORENZO_COLUMN;
+    if (crn_sample_has_stride(&b->sample, 2))
+        all |= CRN_LORENZO_PLANE;
+    ret[n++] = all | CRN_LORENZO_TWICE;
+    if (all != (CRN_LORENZO_VALUES | CRN_LORENZO_ROW)) /* as the integers in one dimension */
+        ret[n++] = all;
+    return n;
+}
+
 struct search {
     unsigned best;
     unsigned last; /* whose residuals are in b->residuals */
@@ -110,12 +130,14 @@ static void search_among(struct bench *b, struct search *s, const unsigned *args
     size_t i;
 
     for (i = 0; i < n; i++) {
+        int is_slower = (args[i] & CRN_LORENZO_VALUES) != 0 && (s->best & CRN_LORENZO_VALUES) == 0;
+        double gain = is_slower ? FASTER : SIMPLER;
         double bytes;
 
         crn_sample_residuals(&b->sample, args[i], b->residuals, b->tmp);
         s->last = args[i];
         bytes = ideal_bytes(b);
-        if (bytes < s->least * SIMPLER) {
+        if (bytes < s->least * gain) {
             s->least = bytes;
             s->best = args[i];
         }
@@ -131,8 +153,10 @@ static unsigned best_predictor(struct bench *b, size_t most, double *ret_bytes)
 
     s.best = args[0];
     search_among(b, &s, args, n < most ? n : most);
-    if (n <= most && s.least < SMOOTH * (double)b->bytes)
+    if (n <= most && s.least < SMOOTH * (double)b->bytes) {
         search_among(b, &s, args, trial_smoother(b, s.best, args));
+        search_among(b, &s, args, trial_values(b, args));
+    }
     if (s.last != s.best)
         crn_sample_residuals(&b->sample, s.best, b->residuals, b->tmp);
     *ret_bytes = s.least;

@@ -79,7 +79,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cairn_type type = crn_view_u8(&v) % CRN_TYPES;
     unsigned arg = crn_view_u8(&v);
     size_t dst_n = crn_view_u16(&v);
-    struct crn_data what = {.type = type, .tolerance = 0.5};
+    static const struct crn_run run = {.elements = 200, .stride = {1, 7, 35}};
+    struct crn_data what = {.type = type, .nruns = 1, .runs = &run, .tolerance = 0.5};
     struct crn_stage_task t = {.data = &what};
 
     if (v.failed || codec->decode == NULL ||

@@ -34,6 +34,8 @@ static const struct golden_chunk {
     {"lorenzo:11,magnitude", CAIRN_F64},
     {"xor:1,planes:0", CAIRN_F64},
     {"delta:1,shuffle,gzip:9", CAIRN_I32},
+    {"lorenzo:39,magnitude", CAIRN_F64},
+    {"lorenzo:51,planes:0", CAIRN_F32},
 };
 #define GOLDEN_CHUNKS (sizeof(golden_chunks) / sizeof(golden_chunks[0]))
 
