@@ -598,6 +598,32 @@ static struct bench_set *make_smooth(const char *name, unsigned scale)
     return s;
 }
 
+/* One array in slabs of two planes for each rank, which are not in the order of the ranks. */
+static struct bench_set *make_slabs(const char *name, unsigned scale)
+{
+    uint32_t ranks = 16, planes = 2;
+    struct bench_set *s = set_new(name, ranks);
+    uint64_t n = scale > 1 ? 128 : 48, i;
+    int step;
+    uint32_t r;
+
+    for (step = 0; step < 2; step++)
+        for (r = 0; r < ranks; r++) {
+            double *p = region(s, step, r, "pressure", CAIRN_F64, DIMS(planes, n, n));
+            struct crn_region *described = &s->shards[r].regions[0];
+            uint64_t first = (uint64_t)planes * (5 * r % ranks);
+
+            described->is_global = 1;
+            memcpy(described->global_dims, described->dims, sizeof(described->dims));
+            described->global_dims[0] = (uint64_t)planes * ranks;
+            described->offset[0] = first;
+            for (i = 0; i < planes * n * n; i++)
+                p[i] = wave((int64_t)(i % n), (int64_t)(i / n % n), (int64_t)(first + i / n / n), 1,
+                            step);
+        }
+    return s;
+}
+
 static const struct {
     const char *name;
     struct bench_set *(*make)(const char *name, unsigned scale);
@@ -605,12 +631,12 @@ static const struct {
     {"amr", make_amr},         {"particles", make_particles}, {"segmented", make_segmented},
     {"strided", make_strided}, {"repeated", make_repeated},   {"random", make_random},
     {"cactus", make_cactus},   {"ml-steps", make_ml},         {"opaque", make_opaque},
-    {"smooth", make_smooth},
+    {"smooth", make_smooth},   {"slabs", make_slabs},
 };
 
-static const char *const names[] = {"implosion-f32", "implosion-f64", "amr",      "particles",
-                                    "segmented",     "strided",       "repeated", "random",
-                                    "cactus",        "ml-steps",      "opaque",   "smooth"};
+static const char *const names[] = {
+    "implosion-f32", "implosion-f64", "amr",      "particles", "segmented", "strided", "repeated",
+    "random",        "cactus",        "ml-steps", "opaque",    "smooth",    "slabs"};
 
 const char *const *bench_set_names(size_t *ret_n)
 {

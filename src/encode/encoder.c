@@ -256,6 +256,16 @@ static cairn_err encoder_sink(void *ctx, const unsigned char *bytes, size_t n, u
                    run, ei);
 }
 
+/* Does this run go on where the last one ended, in the same array? */
+static int continues_last(const struct crn_encoder *e, const struct crn_run *run)
+{
+    const struct crn_run *last = e->nruns > 0 ? &e->runs[e->nruns - 1] : NULL;
+
+    return last != NULL && run != NULL && run->place > 0 && e->nruns <= CRN_RUNS_MAX &&
+           run->place == last->place + last->elements &&
+           memcmp(run->stride, last->stride, sizeof(run->stride)) == 0;
+}
+
 cairn_err crn_encoder_put(struct crn_encoder *e, const void *bytes, size_t n,
                           const struct crn_run *run, const void *previous, struct crn_errinfo *ei)
 {
@@ -264,7 +274,8 @@ cairn_err crn_encoder_put(struct crn_encoder *e, const void *bytes, size_t n,
     uint64_t fresh;
     cairn_err rc;
 
-    e->is_torn = 1;
+    if (!continues_last(e, run))
+        e->is_torn = 1;
     if (previous != NULL) { /* older bytes are found by their offset, which must not change */
         crn_dedup_close(e->dedup);
         e->dedup = NULL;

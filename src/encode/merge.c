@@ -234,6 +234,58 @@ static cairn_err sort_lanes(struct crn_merge *m, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
+/* Is the region a slab of a global array: all of each dimension but the slowest? Then *ret is the place of
+ * its first element in that array. */
+static int is_slab(const struct crn_region *r, uint64_t *ret)
+{
+    uint64_t before = r->offset[0];
+    int d;
+
+    if (!r->is_global)
+        return 0;
+    for (d = 1; d < r->ndims; d++) {
+        if (r->dims[d] != r->global_dims[d])
+            return 0;
+        before *= r->dims[d];
+    }
+    *ret = before;
+    return 1;
+}
+
+/* Where a lane begins in a global array; 0 for all others, which stay in the order of their ranks. */
+static uint64_t lane_place(const struct crn_merge *m, const struct merge_lane *l)
+{
+    uint64_t place = 0;
+
+    return is_slab(&m->shards[l->shard].regions[l->first], &place) ? place : 0;
+}
+
+static int by_place(const void *a, const void *b, void *merge)
+{
+    const struct merge_lane *x = a;
+    const struct merge_lane *y = b;
+    uint64_t at_x = lane_place(merge, x);
+    uint64_t at_y = lane_place(merge, y);
+
+    if (at_x != at_y)
+        return at_x < at_y ? -1 : 1;
+    if (x->shard != y->shard)
+        return x->shard < y->shard ? -1 : 1;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* Slabs of a global array in the order of the array, so that one continues the other. Only where a stream is
+ * one variable: streams are joined later. */
+static void place_lanes(struct crn_merge *m)
+{
+    uint32_t i;
+
+    for (i = 0; i < m->nstreams; i++)
+        if (m->streams[i].pub.lanes > 1)
+            qsort_r(m->lanes + m->streams[i].first_lane, m->streams[i].pub.lanes, sizeof(*m->lanes),
+                    by_place, m);
+}
+
 /* The key of a stream after joining. */
 static void joined_key(const struct crn_merge_stream *s, uint64_t limit, int by_type,
                        char ret[CRN_SIMILAR_TEXT])
@@ -332,6 +384,8 @@ cairn_err crn_merge_plan(const struct crn_shard *shards, uint32_t nshards,
         rc = is_aware ? plan_aware(m, nshards, options, ei) : plan_agnostic(m, nshards, ei);
     if (rc == CAIRN_OK)
         rc = sort_lanes(m, ei);
+    if (rc == CAIRN_OK && options->scheme == CRN_AWARE)
+        place_lanes(m);
     for (by_type = 0; rc == CAIRN_OK && is_aware && options->group_bytes > 0 && by_type < 2;
          by_type++)
         rc = join_streams(m, options->group_bytes, by_type, ei);
@@ -443,13 +497,19 @@ struct crn_run crn_merge_run(const struct crn_merge *m, const struct crn_merge_p
     size_t size = cairn_type_size(r->type);
     struct crn_run run = {
         .elements = p->bytes / size, .stride = {1, 0, 0}, .place = p->offset / size};
+    uint64_t longest = run.elements; /* nothing can be predicted from farther away */
     uint64_t stride = 1;
+    uint64_t first;
     int k = 1;
     int d;
 
+    if (is_slab(r, &first)) { /* the slab before it may continue here */
+        run.place += first;
+        longest = UINT32_MAX;
+    }
     for (d = r->ndims - 1; d > 0 && k < CRN_STRIDES; d--) {
-        if (r->dims[d] >= run.elements || stride * r->dims[d] >= run.elements)
-            break; /* the extent is shorter than that: nothing to predict from */
+        if (r->dims[d] >= longest || stride * r->dims[d] >= longest)
+            break;
         stride *= r->dims[d];
         if (r->dims[d] > 1)
             run.stride[k++] = (uint32_t)stride;

@@ -329,12 +329,69 @@ static void runs_of_arrays(void **state)
     crn_merge_free(m);
 }
 
+/* Slabs of a global array follow each other in its order, and their runs go on. */
+static void slabs_of_a_global_array(void **state)
+{
+    static const uint64_t first[4] = {4, 0, 6, 2};
+    static const uint32_t order[4] = {1, 3, 0, 2};
+    struct crn_errinfo info = {0};
+    struct crn_errinfo *ei = &info;
+    struct crn_merge_options o = {.scheme = CRN_AWARE, .group_bytes = 1 << 20};
+    struct crn_region regions[4][2];
+    struct crn_shard shards[4];
+    struct crn_merge_cursor c;
+    struct crn_merge_piece p;
+    struct crn_merge *m;
+    uint64_t place = 0;
+    uint32_t i, k;
+
+    (void)state;
+    memset(regions, 0, sizeof(regions));
+    for (i = 0; i < 4; i++) {
+        for (k = 0; k < 2; k++) { /* the second one is cut across, which is no slab */
+            struct crn_region *r = &regions[i][k];
+
+            *r = (struct crn_region){.type = CAIRN_F64,
+                                     .ndims = 3,
+                                     .is_global = 1,
+                                     .dims = {2, 5, 7},
+                                     .global_dims = {8, 5, 7}};
+            r->offset[0] = first[i];
+            if (k == 1)
+                r->global_dims[1] = 10;
+            (void)snprintf(r->name, sizeof(r->name), "%s", k == 0 ? "slab" : "block");
+            assert_ok(crn_region_check(r, ei));
+        }
+        shards[i] = (struct crn_shard){.rank = i, .nregions = 2, .regions = regions[i]};
+    }
+    assert_ok(crn_merge_plan(shards, 4, &o, &m, ei));
+    crn_merge_start(m, 0, &c);
+    for (i = 0; i < 8; i++) {
+        struct crn_run run;
+
+        assert_true(crn_merge_next(&c, UINT64_MAX, &p));
+        run = crn_merge_run(m, &p);
+        if (i < 4) {
+            assert_int_equal(p.shard, order[i]);
+            assert_int_equal(run.place, place);
+            place += run.elements;
+            assert_int_equal(run.stride[2], 35);
+        } else { /* joined with the others, in the order of the ranks */
+            assert_int_equal(p.shard, i - 4);
+            assert_int_equal(run.place, 0);
+        }
+    }
+    assert_false(crn_merge_next(&c, UINT64_MAX, &p));
+    crn_merge_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_scheme_has_an_inverse), cmocka_unit_test(schemes_as_in_the_paper),
         cmocka_unit_test(keys_and_patterns),           cmocka_unit_test(grids_of_amr),
         cmocka_unit_test(small_streams_are_joined),    cmocka_unit_test(runs_of_arrays),
+        cmocka_unit_test(slabs_of_a_global_array),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

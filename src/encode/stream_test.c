@@ -258,6 +258,48 @@ static void runs_begin_with_rows(void **state)
     free(src);
 }
 
+/* Thin slabs of one array are predicted from each other. */
+static void slabs_continue(void **state)
+{
+    enum { SIDE = 40, SLABS = 20, SLAB = 2 * SIDE * SIDE };
+    struct fixture_fixture *f = *state;
+    struct crn_errinfo *ei = &f->info;
+    struct crn_stream_options o = {.type = CAIRN_F32};
+    struct crn_run run = {.stride = {1, SIDE, SIDE * SIDE}};
+    size_t n = (size_t)SLABS * SLAB * 4;
+    unsigned char *src = malloc(n);
+    struct stream_test_store s;
+    struct crn_encoder *e;
+    uint64_t stored[2] = {0};
+    size_t i, k;
+
+    assert_non_null(src);
+    for (i = 0; i < n / 4; i++) {
+        size_t row = i / SIDE % SIDE, plane = i / SIDE / SIDE;
+        float g =
+            sinf(0.07F * (float)(i % SIDE)) * cosf(0.03F * (float)row) * sinf(0.05F * (float)plane);
+
+        memcpy(src + 4 * i, &g, 4);
+    }
+    assert_ok(crn_pipe_parse("lorenzo:55,magnitude", &o.pipe, ei));
+    for (k = 0; k < 2; k++) {
+        memset(&s, 0, sizeof(s));
+        assert_ok(crn_encoder_open(&o, f->work, emit, &s, &e, ei));
+        for (i = 0; i < SLABS; i++) {
+            run.place = k == 0 ? i * SLAB : 0;
+            assert_ok(crn_encoder_put(e, src + i * SLAB * 4, SLAB * 4, &run, NULL, ei));
+        }
+        assert_ok(crn_encoder_finish(e, &s.map, ei));
+        crn_encoder_close(e);
+        check_reads(f, &s, src, n);
+        for (i = 0; i < s.n; i++)
+            stored[k] += s.records[i].encoded;
+        store_free(&s);
+    }
+    assert_true(stored[0] < stored[1] / 10 * 8);
+    free(src);
+}
+
 static void damage_is_refused(void **state)
 {
     struct fixture_fixture *f = *state;
@@ -364,8 +406,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_come_back),     cmocka_unit_test(repeated_blocks_are_kept_once),
-        cmocka_unit_test(runs_begin_with_rows), cmocka_unit_test(damage_is_refused),
-        cmocka_unit_test(failing_emitter),      cmocka_unit_test(memory_is_bounded),
+        cmocka_unit_test(runs_begin_with_rows), cmocka_unit_test(slabs_continue),
+        cmocka_unit_test(damage_is_refused),    cmocka_unit_test(failing_emitter),
+        cmocka_unit_test(memory_is_bounded),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
