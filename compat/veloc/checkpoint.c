@@ -159,12 +159,14 @@ static cairn_err select_regions(struct crn_vlc_client *c, int mode, const int *i
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%zu regions", room);
     for (i = 0; i < room; i++) {
         const struct crn_vlc_region *r = &g->region[i];
+        cairn_type type = crn_vlc_type(r);
 
         if (!crn_vlc_takes(mode, ids, id_count, r->id))
             continue;
         (void)snprintf(ret->name[ret->n], sizeof(ret->name[0]), "%d", r->id);
-        rc = crn_face_result(
-            cairn_protect(c->face.session, ret->name[ret->n], r->ptr, CAIRN_BYTES, r->bytes), ei);
+        rc = crn_face_result(cairn_protect(c->face.session, ret->name[ret->n], r->ptr, type,
+                                           r->bytes / cairn_type_size(type)),
+                             ei);
         if (rc != CAIRN_OK)
             return rc;
         ret->list[ret->n] = ret->name[ret->n];

@@ -211,14 +211,15 @@ VELOC_API int VELOC_Finalize(int drain)
 
 /* Memory. -------------------------------------------------------------------------------------- */
 
+/* wanted: its bytes are still the number of elements. */
 static cairn_err client_protect(struct crn_vlc_client *c, const struct crn_vlc_region *wanted,
-                                size_t base_size, const char *group, struct crn_errinfo *ei)
+                                const char *group, struct crn_errinfo *ei)
 {
     struct crn_vlc_region r = *wanted;
 
     if (group == NULL)
         return crn_fail(ei, CAIRN_EINVAL, 0, "region %d has no name", r.id);
-    if (__builtin_mul_overflow(r.bytes, (uint64_t)base_size, &r.bytes) || r.bytes > INT64_MAX)
+    if (__builtin_mul_overflow(r.bytes, (uint64_t)r.base_size, &r.bytes) || r.bytes > INT64_MAX)
         return crn_fail(ei, CAIRN_EINVAL, 0, "region %d is too large", r.id);
     if (r.ptr == NULL && r.bytes > 0)
         return crn_fail(ei, CAIRN_EINVAL, 0, "region %d has no memory", r.id);
@@ -237,21 +238,21 @@ VELOC_API int VELOC_Region_protect(int id, void *ptr, size_t count, size_t base_
                                    const char *name)
 {
     struct crn_vlc_client *c = crn_vlc_get(__func__);
-    struct crn_vlc_region r = {id, ptr, count};
+    struct crn_vlc_region r = {id, ptr, count, base_size};
     struct crn_errinfo ei = {0};
 
     return c == NULL ? VELOC_FAILURE
-                     : crn_vlc_end(c, __func__, client_protect(c, &r, base_size, name, &ei), &ei);
+                     : crn_vlc_end(c, __func__, client_protect(c, &r, name, &ei), &ei);
 }
 
 VELOC_API int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size)
 {
     struct crn_vlc_client *c = crn_vlc_get(__func__);
-    struct crn_vlc_region r = {id, ptr, count};
+    struct crn_vlc_region r = {id, ptr, count, base_size};
     struct crn_errinfo ei = {0};
 
     return c == NULL ? VELOC_FAILURE
-                     : crn_vlc_end(c, __func__, client_protect(c, &r, base_size, "", &ei), &ei);
+                     : crn_vlc_end(c, __func__, client_protect(c, &r, "", &ei), &ei);
 }
 
 VELOC_API int VELOC_Region_unprotect(int id, const char *name)

@@ -121,6 +121,20 @@ const struct crn_vlc_group *crn_vlc_group_of(const struct crn_vlc_regions *all, 
     return own != NULL && own->n > 0 ? own : find_group(all, "");
 }
 
+cairn_type crn_vlc_type(const struct crn_vlc_region *region)
+{
+    switch (region->base_size) {
+    case 4:
+        return CAIRN_F32;
+    case 8:
+        return CAIRN_F64;
+    case 16:
+        return CAIRN_C128;
+    default:
+        return CAIRN_BYTES;
+    }
+}
+
 const struct crn_vlc_region *crn_vlc_find(const struct crn_vlc_group *g, int id)
 {
     size_t at;

@@ -10,6 +10,7 @@ struct crn_vlc_region {
     int id;
     void *ptr;
     uint64_t bytes;
+    size_t base_size; /* of an element, as the program says */
 };
 
 struct crn_vlc_group {
@@ -34,6 +35,10 @@ void crn_vlc_regions_free(struct crn_vlc_regions *all);
 /* The regions of a checkpoint name: its own, if it has any, else the common ones. May be NULL. */
 const struct crn_vlc_group *crn_vlc_group_of(const struct crn_vlc_regions *all, const char *name);
 const struct crn_vlc_region *crn_vlc_find(const struct crn_vlc_group *group, int id);
+
+/* The type that Cairn stores elements of this size as. The program does not say more: most have
+ * floating-point numbers, and integers of that width shrink as well. */
+cairn_type crn_vlc_type(const struct crn_vlc_region *region);
 
 /* Does a mode (VELOC_CKPT_* and VELOC_RECOVER_* have the same values) with its list include this
  * id? */

@@ -20,7 +20,8 @@ static void as_a_table(void **state)
 
     (void)state;
     for (round = 0; round < 20000; round++) {
-        struct crn_vlc_region r = {(int)(crn_random_u64() % IDS), NULL, crn_random_u64() % 1000};
+        struct crn_vlc_region r = {.id = (int)(crn_random_u64() % IDS),
+                                   .bytes = crn_random_u64() % 1000};
 
         g = (int)(crn_random_u64() % GROUPS);
         r.ptr = (void *)(uintptr_t)(1 + crn_random_u64() % 100000);
@@ -79,9 +80,27 @@ static void modes(void **state)
     assert_int_equal(crn_vlc_check_mode(VELOC_CKPT_SOME, NULL, 2, NULL), CAIRN_EINVAL);
 }
 
+static void elements_have_types(void **state)
+{
+    static const struct {
+        size_t base_size;
+        cairn_type type;
+    } cases[] = {{1, CAIRN_BYTES}, {4, CAIRN_F32},    {8, CAIRN_F64},
+                 {16, CAIRN_C128}, {24, CAIRN_BYTES}, {0, CAIRN_BYTES}};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct crn_vlc_region r = {.base_size = cases[i].base_size};
+
+        assert_int_equal(crn_vlc_type(&r), cases[i].type);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_a_table), cmocka_unit_test(modes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(as_a_table), cmocka_unit_test(modes),
+                                       cmocka_unit_test(elements_have_types)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

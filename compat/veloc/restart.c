@@ -130,9 +130,11 @@ static cairn_err restart_add(struct wanted *w, const char *name, struct crn_erri
 }
 
 /* One stored region: is it wanted, and is there memory for it? */
-static cairn_err restart_match(struct crn_vlc_client *c, const char *name, uint64_t bytes,
-                               struct wanted *w, struct crn_errinfo *ei)
+static cairn_err restart_match(struct crn_vlc_client *c, const char *name,
+                               const struct cairn_array *stored, struct wanted *w,
+                               struct crn_errinfo *ei)
 {
+    uint64_t bytes = stored->dims[0] * cairn_type_size(stored->type);
     const struct crn_vlc_group *g = crn_vlc_group_of(&c->regions, c->restart.group);
     const struct crn_vlc_region *r = crn_vlc_find(g, atoi(name));
     cairn_err rc;
@@ -145,7 +147,8 @@ static cairn_err restart_match(struct crn_vlc_client *c, const char *name, uint6
                         "id %s of %s@%d has %llu bytes, the protected memory only %llu", name,
                         c->restart.group, c->restart.version, (unsigned long long)bytes,
                         (unsigned long long)r->bytes);
-    rc = crn_face_result(cairn_protect(c->face.session, name, r->ptr, CAIRN_BYTES, bytes), ei);
+    rc = crn_face_result(
+        cairn_protect(c->face.session, name, r->ptr, stored->type, stored->dims[0]), ei);
     return rc != CAIRN_OK ? rc : restart_add(w, name, ei);
 }
 
@@ -164,7 +167,7 @@ static cairn_err match_all(struct crn_vlc_client *c, int mode, const int *ids, i
             break;
         rc = crn_face_result(rc, ei);
         if (rc == CAIRN_OK && crn_vlc_takes(mode, ids, id_count, atoi(name)))
-            rc = restart_match(c, name, a.dims[0], w, ei);
+            rc = restart_match(c, name, &a, w, ei);
     }
     return rc == CAIRN_ENOENT ? CAIRN_OK : rc;
 }
@@ -200,6 +203,7 @@ static cairn_err restart_recover(struct crn_vlc_client *c, int mode, const int *
 static cairn_err size_of(struct crn_vlc_client *c, int id, int *ret, struct crn_errinfo *ei)
 {
     struct cairn_array a = {.size = sizeof(a)};
+    uint64_t bytes = 0;
     char name[16];
     cairn_err rc;
 
@@ -210,11 +214,13 @@ static cairn_err size_of(struct crn_vlc_client *c, int id, int *ret, struct crn_
     rc = crn_face_result(cairn_region_info(c->face.session, c->restart.name, c->restart.version,
                                            cairn_rank(c->face.session), name, &a),
                          ei);
-    if (rc == CAIRN_OK && a.dims[0] > INT_MAX)
-        return crn_fail(ei, CAIRN_ELIMIT, 0, "id %d has %llu bytes, more than INT_MAX", id,
-                        (unsigned long long)a.dims[0]);
     if (rc == CAIRN_OK)
-        *ret = (int)a.dims[0];
+        bytes = a.dims[0] * cairn_type_size(a.type);
+    if (bytes > INT_MAX)
+        return crn_fail(ei, CAIRN_ELIMIT, 0, "id %d has %llu bytes, more than INT_MAX", id,
+                        (unsigned long long)bytes);
+    if (rc == CAIRN_OK)
+        *ret = (int)bytes;
     return rc;
 }
 

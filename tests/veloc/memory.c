@@ -363,6 +363,33 @@ static void never_waiting(void)
     REQUIRE(step == 700);
 }
 
+/* Elements of any size, also stored as others than those protected at the restart. */
+static void base_sizes(void)
+{
+    enum { BYTES = 4800, SIZES = 6 };
+    static const size_t size[SIZES] = {1, 4, 8, 16, 24, 48};
+    unsigned char block[BYTES];
+    int i;
+
+    OK(VELOC_Mem_clear());
+    for (i = 0; i < SIZES; i++) {
+        fill(block, BYTES, i, rank, 8);
+        OK(VELOC_Mem_protect(8, block, BYTES / size[i], size[i]));
+        OK(VELOC_Checkpoint("bases", i));
+    }
+    OK(VELOC_Checkpoint_wait());
+    for (i = 0; i < SIZES; i++) {
+        memset(block, 0, BYTES);
+        OK(VELOC_Restart_begin("bases", i));
+        REQUIRE(VELOC_Recover_size(8) == BYTES);
+        OK(VELOC_Mem_protect(8, block, BYTES / size[SIZES - 1 - i], size[SIZES - 1 - i]));
+        OK(VELOC_Recover_mem());
+        OK(VELOC_Restart_end(1));
+        REQUIRE(holds(block, BYTES, i, rank, 8));
+    }
+    OK(VELOC_Mem_clear());
+}
+
 /* Much more than the first checkpoint let Cairn expect, much less, and nothing at all. */
 static void sizes(void)
 {
@@ -408,6 +435,7 @@ int main(int argc, char **argv)
     names();
     never_waiting();
     sizes();
+    base_sizes();
     OK(VELOC_Finalize(1));
     finish();
     return 0;
