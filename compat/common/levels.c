@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one table that says what survives what: partner copies and parity are not there yet, so what
- * promises to survive a lost node goes to the parallel file system. */
+/* The one table that says which scheme of Cairn survives what a scheme of another library survives. */
 #include "common/levels.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <strings.h>
 
 static const struct crn_face_level levels[] = {
     /* SCR: SCR_COPY_TYPE, TYPE of a CKPT line. */
-    {"SINGLE", CAIRN_CAPTURED, 0},
-    {"PARTNER", CAIRN_PERSISTENT, 1},
-    {"XOR", CAIRN_PERSISTENT, 1},
-    {"RS", CAIRN_PERSISTENT, 1},
+    {"SINGLE", CAIRN_CAPTURED, "none"},
+    {"PARTNER", CAIRN_PROTECTED, "partner"},
+    {"XOR", CAIRN_PROTECTED, "xor"},
+    {"RS", CAIRN_PROTECTED, "rs"},
     /* FTI. */
-    {"L1", CAIRN_CAPTURED, 0},
-    {"L2", CAIRN_PERSISTENT, 1},
-    {"L3", CAIRN_PERSISTENT, 1},
-    {"L4", CAIRN_PERSISTENT, 0},
+    {"L1", CAIRN_CAPTURED, "none"},
+    {"L2", CAIRN_PROTECTED, "partner"},
+    {"L3", CAIRN_PROTECTED, "rs"},
+    {"L4", CAIRN_PERSISTENT, "none"},
 };
 
 const struct crn_face_level *crn_face_level(const char *name)
@@ -26,4 +27,14 @@ const struct crn_face_level *crn_face_level(const char *name)
         if (strcasecmp(levels[i].name, name) == 0)
             return &levels[i];
     return NULL;
+}
+
+void crn_face_scheme(const struct crn_face_level *level, uint32_t failures,
+                     char ret[CRN_FACE_SCHEME])
+{
+    if (strcmp(level->protect, "rs") == 0)
+        (void)snprintf(ret, CRN_FACE_SCHEME, "rs:%u|none", failures > 0 ? failures : 1);
+    else
+        (void)snprintf(ret, CRN_FACE_SCHEME, "%s%s", level->protect,
+                       strcmp(level->protect, "none") == 0 ? "" : "|none");
 }

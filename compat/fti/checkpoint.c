@@ -71,12 +71,15 @@ static cairn_err checkpoint_take(struct crn_fti *f, const char *name, int id, in
                                  struct crn_errinfo *ei)
 {
     cairn_session *c = f->face.session;
-    struct cairn_checkpoint_options o = {.size = sizeof(o), .level = level_of(level)->level};
+    char scheme[CRN_FACE_SCHEME];
+    struct cairn_checkpoint_options o = {
+        .size = sizeof(o), .level = level_of(level)->level, .protect = scheme};
     struct selection sel = {0};
     char *meta = NULL;
     size_t len = 0;
     cairn_err rc;
 
+    crn_face_scheme(level_of(level), (uint32_t)f->cfg.all.topology.groupSize / 2, scheme);
     rc = write_meta(f, id, level, &meta, &len, ei);
     if (rc == CAIRN_OK)
         rc = crn_face_result(cairn_protect(c, CRN_FTI_META, meta, CAIRN_BYTES, len), ei);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All keys of FTI are known. Those for which Cairn has no use (group_size, ckpt_io, transfer_size,
- * ...) are read for FTI_GetConfig, or dropped. */
+/* All keys of FTI are known. Those for which Cairn has no use (ckpt_io, transfer_size, ...) are read for FTI_GetConfig, or dropped. */
 #include "config.h"
 
 #include <errno.h>
@@ -279,9 +278,17 @@ void crn_fti_config_settings(const struct crn_fti_config *cfg, struct crn_face_s
     crn_settings_set(ret, "on_failure", "continue"); /* the call that waits reports it */
     crn_settings_set(ret, "fresh", "on");            /* every execution has a name of its own */
     crn_settings_set(ret, "restart_unsaved", "older");
-    if (c->test)
+    /* A group of FTI survives the loss of half of its nodes. */
+    if (cfg->all.topology.groupSize > 1)
+        crn_settings_set(ret, "protect_set", "%d",
+                         cfg->all.topology.groupSize < CRN_FACE_SET_MAX
+                             ? cfg->all.topology.groupSize
+                             : CRN_FACE_SET_MAX);
+    if (c->test) { /* nodes that are not there share a host */
         crn_settings_set(ret, "ranks_per_node", "%d",
                          cfg->all.topology.nodeSize - (cfg->has_heads ? 1 : 0));
+        crn_settings_set(ret, "failure_domain", "node");
+    }
     if (c->verbosity == FTI_DBUG || c->verbosity == FTI_EROR)
         crn_settings_set(ret, "log_level", "%s", log_levels[c->verbosity]);
 }

@@ -3,6 +3,7 @@
 #ifndef CRN_FTI_CONFIG_H
 #define CRN_FTI_CONFIG_H
 
+#include "common/levels.h"
 #include "common/settings.h"
 #include "fti.h"
 

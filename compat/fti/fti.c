@@ -206,14 +206,8 @@ static cairn_err first_version(struct crn_fti *f, struct crn_errinfo *ei)
 
 static void fti_tell(const struct crn_fti *f)
 {
-    if (f->rank != 0)
-        return;
-    if (f->cfg.ignored[0] != '\0')
+    if (f->rank == 0 && f->cfg.ignored[0] != '\0')
         crn_log(&f->face.log, CRN_WARN, "FTI's configuration: unknown keys: %s", f->cfg.ignored);
-    if (crn_face_level("L2")->is_raised && f->cfg.all.ckpt[2].isInline)
-        crn_log(&f->face.log, CRN_INFO,
-                "copies on other nodes are not there yet: checkpoints of level 2 and 3 go to the "
-                "parallel file system (see docs/fti.md)");
 }
 
 static void fti_free(struct crn_fti *f)

@@ -25,12 +25,16 @@ static const char *const effective[] = {"SCR_CACHE_BASE",
                                         "SCR_FLUSH",
                                         "SCR_FLUSH_ASYNC",
                                         "SCR_FLUSH_ON_EXIT",
+                                        "SCR_GROUP",
                                         "SCR_HALT_ENABLED",
                                         "SCR_HALT_SECONDS",
                                         "SCR_PREFIX",
                                         "SCR_PREFIX_SIZE",
                                         "SCR_RUNS",
-                                        "CKPT"};
+                                        "SCR_SET_FAILURES",
+                                        "SCR_SET_SIZE",
+                                        "CKPT",
+                                        "GROUPS"};
 
 static void config_ignore(struct crn_scr_config *cfg, const char *key)
 {
@@ -139,7 +143,7 @@ static cairn_err find_prefix(const struct crn_scr_params *p, struct crn_scr_conf
 static cairn_err add_ckpt(struct crn_scr_config *cfg, const struct crn_scr_line *l,
                           struct crn_errinfo *ei)
 {
-    struct crn_scr_ckpt c = {.interval = 1, .is_direct = -1};
+    struct crn_scr_ckpt c = {.interval = 1, .failures = cfg->failures, .is_direct = -1};
     size_t i;
 
     (void)snprintf(c.type, sizeof(c.type), "%s", cfg->type);
@@ -153,6 +157,12 @@ static cairn_err add_ckpt(struct crn_scr_config *cfg, const struct crn_scr_line 
             (void)snprintf(c.type, sizeof(c.type), "%s", value);
         else if (strcmp(key, "BYPASS") == 0)
             c.is_direct = atoi(value) != 0;
+        else if (strcmp(key, "SET_FAILURES") == 0)
+            c.failures = strtoull(value, NULL, 10);
+        else if (strcmp(key, "SET_SIZE") == 0)
+            cfg->set_size = strtoull(value, NULL, 10);
+        else if (strcmp(key, "GROUP") == 0)
+            (void)snprintf(cfg->group, sizeof(cfg->group), "%s", value);
     }
     if (c.interval == 0 || crn_face_level(c.type) == NULL)
         return crn_fail(ei, CAIRN_ECONFIG, 0,
@@ -187,7 +197,9 @@ static cairn_err load_numbers(const struct crn_scr_params *p, struct crn_scr_con
                 {"SCR_PREFIX_SIZE", &cfg->prefix_size},
                 {"SCR_CHECKPOINT_INTERVAL", &cfg->interval},
                 {"SCR_CHECKPOINT_SECONDS", &cfg->seconds},
-                {"SCR_HALT_SECONDS", &cfg->halt_seconds}};
+                {"SCR_HALT_SECONDS", &cfg->halt_seconds},
+                {"SCR_SET_FAILURES", &cfg->failures},
+                {"SCR_SET_SIZE", &cfg->set_size}};
     const struct {
         const char *key;
         int *at;
@@ -207,6 +219,32 @@ static cairn_err load_numbers(const struct crn_scr_params *p, struct crn_scr_con
     return rc;
 }
 
+/* Lines "GROUPS=HOST POWER=1 SWITCH=0": writes "HOST LABEL" for those that name the group. */
+static size_t config_groups(const struct crn_scr_params *p, const char *group, FILE *out)
+{
+    const struct crn_scr_lines *lines = p->user.n > 0 ? &p->user : &p->app;
+    size_t count = 0;
+    size_t i, k;
+
+    for (i = 0; i < lines->n; i++) {
+        const struct crn_scr_line *l = &lines->v[i];
+
+        for (k = 1; strcmp(l->pair[0].key, "GROUPS") == 0 && k < l->n; k++)
+            if (strcmp(l->pair[k].key, group) == 0 && l->pair[0].value != NULL &&
+                l->pair[k].value != NULL) {
+                if (out != NULL)
+                    (void)fprintf(out, "%s %s\n", l->pair[0].value, l->pair[k].value);
+                count++;
+            }
+    }
+    return count;
+}
+
+void crn_scr_config_groups(const struct crn_scr_params *p, const char *group, FILE *out)
+{
+    (void)config_groups(p, group, out);
+}
+
 cairn_err crn_scr_config_load(const struct crn_scr_params *p, struct crn_scr_config *cfg,
                               struct crn_errinfo *ei)
 {
@@ -219,7 +257,10 @@ cairn_err crn_scr_config_load(const struct crn_scr_params *p, struct crn_scr_con
     cfg->is_finalize_flush = cfg->is_halt_enabled = 1;
     cfg->flush = 10;
     cfg->cache_size = 1;
+    cfg->failures = 2;
+    cfg->set_size = 8;
     (void)snprintf(cfg->type, sizeof(cfg->type), "XOR");
+    (void)snprintf(cfg->group, sizeof(cfg->group), "NODE");
     rc = load_numbers(p, cfg, ei);
     if (rc == CAIRN_OK)
         rc = config_number(p, "SCR_END_TIME", &end, ei);
@@ -231,6 +272,8 @@ cairn_err crn_scr_config_load(const struct crn_scr_params *p, struct crn_scr_con
         rc = text_value(p, "SCR_CURRENT", cfg->current, sizeof(cfg->current), ei);
     if (rc == CAIRN_OK)
         rc = text_value(p, "SCR_COPY_TYPE", cfg->type, sizeof(cfg->type), ei);
+    if (rc == CAIRN_OK)
+        rc = text_value(p, "SCR_GROUP", cfg->group, sizeof(cfg->group), ei);
     if (rc == CAIRN_OK && crn_face_level(cfg->type) == NULL)
         rc = crn_fail(ei, CAIRN_ECONFIG, 0, "SCR_COPY_TYPE = %s: it is SINGLE, PARTNER, XOR or RS",
                       cfg->type);
@@ -238,6 +281,7 @@ cairn_err crn_scr_config_load(const struct crn_scr_params *p, struct crn_scr_con
         rc = find_prefix(p, cfg, ei);
     if (rc == CAIRN_OK)
         rc = add_ckpts(cfg, p->user.n > 0 ? &p->user : &p->app, ei);
+    cfg->has_groups = config_groups(p, cfg->group, NULL) > 0;
     cfg->end_time = (int64_t)end;
     cfg->debug = (int)debug;
     text = crn_scr_params_get(p, "SCR_CHECKPOINT_OVERHEAD");
@@ -263,6 +307,11 @@ void crn_scr_config_settings(const struct crn_scr_config *cfg, struct crn_face_s
     crn_settings_set(ret, "restart_unsaved", "older");
     /* With a broker, a dataset that SCR_Complete_output has promised gets a turn of its own. */
     crn_settings_set(ret, "supersede", "off");
+    if (cfg->set_size > 1)
+        crn_settings_set(ret, "protect_set", "%" PRIu64,
+                         cfg->set_size < CRN_FACE_SET_MAX ? cfg->set_size : CRN_FACE_SET_MAX);
+    if (cfg->has_groups)
+        crn_settings_set(ret, "failure_domain", "file:%s/.scr/" CRN_SCR_GROUPS_FILE, cfg->prefix);
     if (cfg->debug > 0)
         crn_settings_set(ret, "log_level", "%s", cfg->debug > 1 ? "debug" : "info");
 }
@@ -279,9 +328,12 @@ const struct crn_scr_ckpt *crn_scr_config_ckpt(const struct crn_scr_config *cfg,
     return best;
 }
 
-const struct crn_face_level *crn_scr_config_level(const struct crn_scr_config *cfg, uint64_t n)
+const struct crn_face_level *crn_scr_config_level(const struct crn_scr_config *cfg, uint64_t n,
+                                                  char scheme[CRN_FACE_SCHEME])
 {
     const struct crn_scr_ckpt *c = crn_scr_config_ckpt(cfg, n);
+    const struct crn_face_level *level = crn_face_level(c != NULL ? c->type : cfg->type);
 
-    return crn_face_level(c != NULL ? c->type : cfg->type);
+    crn_face_scheme(level, (uint32_t)(c != NULL ? c->failures : cfg->failures), scheme);
+    return level;
 }

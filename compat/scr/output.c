@@ -277,18 +277,22 @@ static cairn_err take_files(struct crn_scr *s, int valid, int *fd, struct crn_er
 static cairn_err hand_over(struct crn_scr *s, struct crn_errinfo *ei)
 {
     static const char *const regions[] = {CRN_SCR_REGION, NULL};
+    struct cairn_checkpoint_options o = {.size = sizeof(o), .regions = regions};
     const char *store_name = crn_scr_store_name(s->out.flags);
+    char scheme[CRN_FACE_SCHEME];
     cairn_session *c = s->face.session;
     char *text = NULL;
     size_t len = 0;
     cairn_err rc;
 
+    (void)crn_scr_config_level(&s->cfg, s->ncheckpoints + 1, scheme);
+    o.protect = s->out.is_direct || !(s->out.flags & SCR_FLAG_CHECKPOINT) ? "none" : scheme;
     rc = crn_scr_dataset_text(&s->out, &text, &len, ei);
     if (rc == CAIRN_OK)
         rc = crn_face_result(cairn_protect(c, CRN_SCR_REGION, text, CAIRN_BYTES, len), ei);
     rc = crn_face_agree(s->comm, rc, ei);
     if (rc == CAIRN_OK)
-        rc = crn_face_result(cairn_checkpoint(c, store_name, s->out_id, regions), ei);
+        rc = crn_face_result(cairn_checkpoint_with(c, store_name, s->out_id, &o), ei);
     if (cairn_unprotect(c, CRN_SCR_REGION) != CAIRN_OK)
         crn_log(&s->face.log, CRN_DEBUG, "%s", cairn_last_error());
     free(text);
@@ -299,7 +303,8 @@ static cairn_err hand_over(struct crn_scr *s, struct crn_errinfo *ei)
 static cairn_err output_reach(struct crn_scr *s, struct crn_errinfo *ei)
 {
     const struct crn_scr_dataset *d = &s->out;
-    const struct crn_face_level *level = crn_scr_config_level(&s->cfg, s->ncheckpoints + 1);
+    char scheme[CRN_FACE_SCHEME];
+    const struct crn_face_level *level = crn_scr_config_level(&s->cfg, s->ncheckpoints + 1, scheme);
     cairn_err rc = CAIRN_OK;
 
     if (d->is_direct || !(d->flags & SCR_FLAG_CHECKPOINT) ||

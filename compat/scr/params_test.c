@@ -88,6 +88,7 @@ static void variables_in_values(void **state)
 static void what_they_mean(void **state)
 {
     struct crn_scr_config cfg;
+    char scheme[CRN_FACE_SCHEME];
 
     (void)state;
     assert_ok(crn_scr_params_parse(&params,
@@ -100,28 +101,65 @@ static void what_they_mean(void **state)
     assert_int_equal(cfg.is_direct, 0);
     assert_true(cfg.overhead > 2.4 && cfg.overhead < 2.6);
     assert_string_equal(cfg.ignored, "SCR_CRC_ON_FLUSH");
-    assert_int_equal(crn_scr_config_level(&cfg, 3)->level, CAIRN_CAPTURED);
-    assert_int_equal(crn_scr_config_level(&cfg, 8)->level, CAIRN_PERSISTENT);
+    assert_int_equal(crn_scr_config_level(&cfg, 3, scheme)->level, CAIRN_CAPTURED);
+    assert_string_equal(scheme, "none");
+    assert_int_equal(crn_scr_config_level(&cfg, 8, scheme)->level, CAIRN_PROTECTED);
+    assert_string_equal(scheme, "xor|none");
     assert_int_equal(crn_scr_config_ckpt(&cfg, 8)->is_direct, 1);
     assert_ok(crn_scr_params_parse(&params, "SCR_COPY_TYPE=RAID0\n", ei));
     assert_int_equal(crn_scr_config_load(&params, &cfg, ei), CAIRN_ECONFIG);
     assert_non_null(strstr(ei->msg, "RAID0"));
 }
 
+static int is_told(const struct crn_face_settings *settings, const char *text)
+{
+    size_t i;
+
+    for (i = 0; i < settings->n; i++)
+        if (strcmp(settings->list[i], text) == 0)
+            return 1;
+    return 0;
+}
+
+static void sets_of_nodes(void **state)
+{
+    struct crn_face_settings settings = {0};
+    struct crn_scr_config cfg;
+    char scheme[CRN_FACE_SCHEME];
+    char text[64] = "";
+    FILE *out = fmemopen(text, sizeof(text), "w");
+
+    (void)state;
+    assert_ok(crn_scr_params_parse(
+        &params,
+        "SCR_PREFIX=/p\nCKPT=0 INTERVAL=1 TYPE=RS SET_FAILURES=3 SET_SIZE=6 GROUP=POWER\n"
+        "GROUPS=n1 POWER=a SWITCH=1\nGROUPS=n2 SWITCH=1 POWER=b\nGROUPS=n3 SWITCH=2\n",
+        ei));
+    assert_ok(crn_scr_config_load(&params, &cfg, ei));
+    assert_string_equal(cfg.ignored, "");
+    (void)crn_scr_config_level(&cfg, 1, scheme);
+    assert_string_equal(scheme, "rs:3|none");
+    assert_non_null(out);
+    crn_scr_config_groups(&params, cfg.group, out);
+    assert_int_equal(fclose(out), 0);
+    assert_string_equal(text, "n1 a\nn2 b\n");
+    crn_scr_config_settings(&cfg, &settings);
+    assert_true(is_told(&settings, "protect_set=6"));
+    assert_true(is_told(&settings, "failure_domain=file:/p/.scr/cairn-groups"));
+}
+
 static void what_cairn_is_told(void **state)
 {
     struct crn_face_settings settings = {0};
     struct crn_scr_config cfg;
-    int is_kept = 0;
-    size_t i;
 
     (void)state;
     assert_ok(crn_scr_params_parse(&params, "SCR_PREFIX=/p/\n", ei));
     assert_ok(crn_scr_config_load(&params, &cfg, ei));
     crn_scr_config_settings(&cfg, &settings);
-    for (i = 0; i < settings.n; i++)
-        is_kept |= strcmp(settings.list[i], "supersede=off") == 0;
-    assert_true(is_kept); /* a broker's turn drops no dataset that the program was promised */
+    assert_true(is_told(
+        &settings,
+        "supersede=off")); /* a broker's turn drops no dataset that the program was promised */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -134,6 +172,7 @@ int main(void)
         TEST(environment_then_file_then_program),
         TEST(variables_in_values),
         TEST(what_they_mean),
+        TEST(sets_of_nodes),
         TEST(what_cairn_is_told),
     };
 

@@ -146,18 +146,9 @@ static cairn_err scr_load(struct crn_scr *s, struct crn_errinfo *ei)
 
 static void scr_tell(const struct crn_scr *s)
 {
-    const struct crn_face_level *level = crn_scr_config_level(&s->cfg, 1);
-
-    if (s->rank != 0)
-        return;
-    if (s->cfg.ignored[0] != '\0')
+    if (s->rank == 0 && s->cfg.ignored[0] != '\0')
         crn_log(&s->face.log, CRN_WARN, "SCR's parameters: no effect here: %s (see docs/scr.md)",
                 s->cfg.ignored);
-    if (level->is_raised && !s->cfg.is_direct)
-        crn_log(&s->face.log, CRN_WARN,
-                "copies on other nodes (%s) are not there yet: each checkpoint waits until it is "
-                "on the parallel file system (see docs/scr.md)",
-                level->name);
 }
 
 /* Begin. --------------------------------------------------------------------------------------- */
@@ -192,6 +183,29 @@ static void at_mpi_end(void)
     (void)crn_scr_end(NULL, "MPI_Finalize", rc, &ei);
 }
 
+/* Rank 0: the GROUPS lines, as a file that all ranks read when the session opens. */
+static cairn_err write_groups(const struct crn_scr *s, const char *dir, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = crn_fs_default();
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    cairn_err rc;
+    int dfd;
+
+    if (out == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the GROUPS lines");
+    crn_scr_config_groups(&params, s->cfg.group, out);
+    rc = fclose(out) == 0 ? crn_fs_make_dirs(fs, AT_FDCWD, dir, 0777, &dfd, ei)
+                          : crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the GROUPS lines");
+    if (rc == CAIRN_OK) {
+        rc = crn_fs_replace(fs, dfd, CRN_SCR_GROUPS_FILE, text, len, ei);
+        (void)fs->close(fs, dfd);
+    }
+    free(text);
+    return rc;
+}
+
 static cairn_err open_session(struct crn_scr *s, struct crn_errinfo *ei)
 {
     struct crn_face_settings *settings = calloc(1, sizeof(*settings));
@@ -205,6 +219,8 @@ static cairn_err open_session(struct crn_scr *s, struct crn_errinfo *ei)
         rc = crn_fail(ei, CAIRN_ECONFIG, 0, "the value of SCR_PREFIX is too long");
     if (rc == CAIRN_OK && s->rank == 0)
         rc = crn_face_make_dir(dir, ei);
+    if (rc == CAIRN_OK && s->rank == 0 && s->cfg.has_groups)
+        rc = write_groups(s, dir, ei);
     if (rc == CAIRN_OK && s->cfg.cache[0] != '\0')
         rc = crn_face_make_dir(s->cfg.cache, ei);
     rc = crn_face_agree(s->comm, rc, ei);

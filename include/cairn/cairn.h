@@ -248,8 +248,9 @@ struct cairn_checkpoint_options {
                                  * CAIRN_LEVEL_NONE: as the keys say (persistent_every). A level
                                  * that the session lacks is reached with the next one. */
     uint32_t flags;             /* CAIRN_LAZY, CAIRN_STREAM_ORDERED, or 0 */
-    const char *protect; /* "none", "partner", "xor", "rs:2"; NULL: as configured. A scheme that
-                                 * the sets of nodes cannot carry is CAIRN_EINVAL. */
+    const char *protect;        /* "none", "partner", "xor", "rs:2"; NULL: as configured. A scheme
+                                 * that the sets of nodes cannot carry is CAIRN_EINVAL. "rs:2|none":
+                                 * the first one that they can carry. */
 };
 /* Collective. cairn_checkpoint with options, the same on all ranks but for the regions. options may
  * be NULL. */

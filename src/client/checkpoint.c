@@ -74,15 +74,23 @@ static void note_cost(cairn_session *s, const struct crn_track *t)
     s->waited_ns += (int64_t)(t->blocked_seconds * 1e9);
 }
 
-/* A scheme that the sets of this session cannot carry is refused, never weakened. */
+/* The first of the schemes in text that the sets of this session can carry. If they can carry none of
+ * them the checkpoint is refused, never weakened. */
 static cairn_err check_scheme(const cairn_session *s, const char *text, uint32_t *ret_code,
                               struct crn_errinfo *ei)
 {
-    struct crn_protection scheme;
+    struct crn_protection scheme = {CRN_SCHEME_RS, UINT8_MAX};
     struct crn_errinfo why = {0};
+    const char *at = text;
+    char one[32];
+    size_t len;
 
-    if (crn_scheme_parse(text, "options->protect", &scheme, &why) != CAIRN_OK)
-        return crn_fail(ei, CAIRN_EINVAL, 0, "%s", why.msg);
+    for (; at != NULL && scheme.parity > s->strongest; at = at[len] == '|' ? at + len + 1 : NULL) {
+        len = strcspn(at, "|");
+        (void)snprintf(one, sizeof(one), "%.*s", (int)len, at);
+        if (crn_scheme_parse(one, "options->protect", &scheme, &why) != CAIRN_OK)
+            return crn_fail(ei, CAIRN_EINVAL, 0, "%s", why.msg);
+    }
     if (scheme.parity > s->strongest)
         return crn_fail(
             ei, CAIRN_EINVAL, 0,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every call of FTI's interface. Each FTI_Init after a FTI_Init without FTI_Finalize is what a start
  * after a crash is. */
+#include <glob.h>
+
 #include "fti_test.h"
 
 #define N 50000
@@ -91,6 +93,28 @@ static void restart(int version, int status)
     REQUIRE(FTI_Status() == 0);
 }
 
+static size_t count_manifests(void)
+{
+    char path[200];
+    glob_t g;
+    size_t n;
+
+    barrier();
+    (void)snprintf(path, sizeof(path), "%s/global/cairn/fti-*/*/manifest", dir);
+    n = glob(path, 0, NULL, &g) == 0 ? g.gl_pathc : 0;
+    globfree(&g);
+    barrier();
+    return n;
+}
+
+/* Two nodes keep levels 2 and 3 on each other; one node alone has only the file system. */
+static void levels_of_nodes(void)
+{
+    DONE(FTI_Checkpoint(1, FTI_L2));
+    DONE(FTI_Checkpoint(2, FTI_L3));
+    REQUIRE((count_manifests() == 0) == (ranks == 4));
+}
+
 static void first_run(void)
 {
     FTIT_attribute a = {.name = "field"};
@@ -108,6 +132,7 @@ static void first_run(void)
     FAILS(FTI_Checkpoint(1, 0));
     FAILS(FTI_Checkpoint(1, 10));
     REQUIRE(failure() == 0);
+    levels_of_nodes();
     for (level = 1; level <= 8; level++) {
         set(level);
         OK(FTI_Protect(2, cells, ncells, cell_type)); /* it moves and grows */

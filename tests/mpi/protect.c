@@ -103,7 +103,7 @@ static void one_in_three(void)
 /* A checkpoint names its scheme; what the sets cannot carry is refused on all ranks. */
 static void a_scheme_of_its_own(void)
 {
-    static const char *const bad[] = {"raid", "rs:4", "rs:0"};
+    static const char *const bad[] = {"raid", "rs:4", "rs:0", "rs:4|rs:5", "rs:4|raid", "rs:4|"};
     struct cairn_checkpoint_options o = {.size = sizeof(o)};
     const char *keys[] = {"protect_set=4", NULL};
     cairn_session *s = open_with(keys);
@@ -121,10 +121,16 @@ static void a_scheme_of_its_own(void)
     take(s, 23, "rs:3", CAIRN_PROTECTED);
     OK(cairn_wait(s, "p", 23, CAIRN_PROTECTED, 60000));
     REQUIRE((levels_of(s, 23) & CAIRN_LEVEL_BIT(CAIRN_PERSISTENT)) == 0);
+    take(s, 24, "rs:4|xor|none", CAIRN_PROTECTED);
+    OK(cairn_wait(s, "p", 24, CAIRN_PROTECTED, 60000));
+    REQUIRE((levels_of(s, 24) & CAIRN_LEVEL_BIT(CAIRN_PERSISTENT)) == 0);
     OK(cairn_close(s));
     s = open_with(NULL);
     o.protect = "xor"; /* there are no sets */
-    FAILS(CAIRN_EINVAL, cairn_checkpoint_with(s, "p", 24, &o));
+    FAILS(CAIRN_EINVAL, cairn_checkpoint_with(s, "p", 25, &o));
+    take(s, 26, "xor|none", CAIRN_PROTECTED); /* reached on the file system */
+    OK(cairn_wait(s, "p", 26, CAIRN_PROTECTED, 60000));
+    REQUIRE((levels_of(s, 26) & CAIRN_LEVEL_BIT(CAIRN_PERSISTENT)) != 0);
     OK(cairn_close(s));
 }
 
