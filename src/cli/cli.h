@@ -45,7 +45,7 @@ extern const struct cli_command crn_cmd_ls, crn_cmd_show, crn_cmd_verify, crn_cm
     crn_cmd_cp, crn_cmd_config, crn_cmd_drain, crn_cmd_doctor, crn_cmd_sim, crn_cmd_plot,
     crn_cmd_tune, crn_cmd_replay, crn_cmd_broker, crn_cmd_ingest, crn_cmd_import, crn_cmd_watch,
     crn_cmd_restore, crn_cmd_advise, crn_cmd_export, crn_cmd_report, crn_cmd_help, crn_cmd_halt,
-    crn_cmd_run, crn_cmd_top;
+    crn_cmd_run, crn_cmd_top, crn_cmd_scrub;
 /* All commands, in the order of the manual. */
 const struct cli_command *const *crn_cli_commands(size_t *ret_n);
 const struct cli_command *crn_cli_find(const char *name); /* NULL: there is none */

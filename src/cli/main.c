@@ -15,7 +15,8 @@ static const struct cli_command *const commands[] = {
     &crn_cmd_advise, &crn_cmd_cp,     &crn_cmd_explain, &crn_cmd_pin,     &crn_cmd_unpin,
     &crn_cmd_rm,     &crn_cmd_sweep,  &crn_cmd_drain,   &crn_cmd_config,  &crn_cmd_doctor,
     &crn_cmd_broker, &crn_cmd_tune,   &crn_cmd_sim,     &crn_cmd_replay,  &crn_cmd_plot,
-    &crn_cmd_halt,   &crn_cmd_run,    &crn_cmd_top,     &crn_cmd_report,  &crn_cmd_help,
+    &crn_cmd_halt,   &crn_cmd_run,    &crn_cmd_top,     &crn_cmd_report,  &crn_cmd_scrub,
+    &crn_cmd_help,
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
 

@@ -184,8 +184,9 @@ static void put_events(FILE *out, const struct report_name *r)
 {
     static const char *const words[] = {"Time", "#Version", "What", "Why", "Job"};
     static const char *const kinds[] = {
-        CRN_EVENT_FAILED,  CRN_EVENT_CANCELED, CRN_EVENT_PAUSED,  CRN_EVENT_PASSED_OVER,
-        CRN_EVENT_REFUSED, CRN_EVENT_REPAIRED, CRN_EVENT_UNSAVED, CRN_EVENT_INCOMPLETE};
+        CRN_EVENT_FAILED,      CRN_EVENT_CANCELED,   CRN_EVENT_PAUSED,
+        CRN_EVENT_PASSED_OVER, CRN_EVENT_REFUSED,    CRN_EVENT_REPAIRED,
+        CRN_EVENT_UNSAVED,     CRN_EVENT_INCOMPLETE, CRN_EVENT_DAMAGED};
     char id[CAIRN_MAX_NAME + 16], date[40];
     const char *comma = "";
     size_t i;

@@ -21,6 +21,7 @@ struct crn_log;
 #define CRN_EVENT_REPAIRED    "repaired"
 #define CRN_EVENT_UNSAVED     "unsaved"
 #define CRN_EVENT_INCOMPLETE  "incomplete"
+#define CRN_EVENT_DAMAGED     "damaged"
 
 struct crn_event {
     uint64_t time_ns; /* since 1970; 0: time of the append */
