@@ -26,7 +26,10 @@ static void on_event(void *arg, const struct crn_drain_event *ev)
         crn_json_str(j, "name", ev->name[0] != '\0' ? ev->name : NULL);
         crn_json_i64(j, "version", ev->version);
         crn_json_u64(j, "missing_files", ev->missing);
-        crn_json_str(j, "error", ev->text[0] != '\0' ? ev->text : NULL);
+        crn_json_str(j, "error",
+                     ev->text[0] != '\0' && ev->what != CRN_DRAIN_COMMITTED ? ev->text : NULL);
+        crn_json_str(j, "rebuilt",
+                     ev->text[0] != '\0' && ev->what == CRN_DRAIN_COMMITTED ? ev->text : NULL);
         crn_json_end_object(j);
         return;
     }
@@ -43,6 +46,8 @@ static void on_event(void *arg, const struct crn_drain_event *ev)
     else if (ev->what == CRN_DRAIN_WAITING)
         crn_table_add(&r->table, "%" PRIu32 " files of other nodes are missing: drain there too",
                       ev->missing);
+    else if (ev->what == CRN_DRAIN_COMMITTED && ev->text[0] != '\0')
+        crn_table_add(&r->table, "rebuilt: %s", ev->text);
     else
         crn_table_add(&r->table, "%s", ev->text);
 }

@@ -182,8 +182,10 @@ static void log_drain(void *arg, const struct crn_drain_event *ev)
     const cairn_session *s = arg;
 
     if (ev->what == CRN_DRAIN_COMMITTED || ev->what == CRN_DRAIN_WAITING)
-        crn_log(&s->log, CRN_INFO, "an earlier run left %s@%lld in memory: %s", ev->name,
-                (long long)ev->version, crn_drain_what_name(ev->what));
+        crn_log(&s->log, CRN_INFO, "an earlier run left %s@%lld in memory: %s%s%s", ev->name,
+                (long long)ev->version, crn_drain_what_name(ev->what),
+                ev->what == CRN_DRAIN_COMMITTED && ev->text[0] != '\0' ? "; rebuilt: " : "",
+                ev->what == CRN_DRAIN_COMMITTED ? ev->text : "");
     else if (ev->what == CRN_DRAIN_FAILED && ev->name[0] != '\0')
         crn_log(&s->log, CRN_WARN, "%s@%lld of an earlier run is not saved yet, continuing: %s",
                 ev->name, (long long)ev->version, ev->text);

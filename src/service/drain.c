@@ -319,14 +319,20 @@ static cairn_err raise_capture(struct crn_dead_run *run, const struct crn_store 
 }
 
 cairn_err crn_drain_rebuild(const struct crn_store *st, const struct crn_unpublished *u,
-                            uint32_t *ret_missing, uint32_t *ret_rebuilt, struct crn_errinfo *ei)
+                            uint32_t *ret_missing, struct crn_rebuilt *ret, struct crn_errinfo *ei)
 {
+    struct crn_reporter r = {.fs = st->fs, .root = st->path, .job = u->job != NULL ? u->job : ""};
     struct crn_unpublished any = *u;
+    char text[CRN_ERR_TEXT];
     cairn_err rc;
 
     any.own = NULL;
-    rc = crn_rebuild_version(st, u->name, u->version, u->id, ret_rebuilt, ei);
-    if (rc == CAIRN_OK && *ret_rebuilt > 0)
+    rc = crn_rebuild_version(st, u->name, u->version, u->id, ret, ei);
+    if (ret->files > 0) { /* another drain may publish it */
+        (void)snprintf(text, sizeof(text), "its data was rebuilt: %s", ret->text);
+        (void)crn_journal_report(&r, u->name, u->version, 0, CRN_EVENT_REPAIRED, text);
+    }
+    if (rc == CAIRN_OK && ret->files > 0)
         rc = crn_store_try_publish(st, &any, ret_missing, ei);
     return rc;
 }
@@ -382,7 +388,7 @@ static cairn_err save_capture(struct crn_dead_run *run, const struct crn_store *
     run->is_lost = rc == CAIRN_EDAMAGED; /* its bytes differ from those captured */
     if (rc == CAIRN_OK)
         rc = publish_capture(run, st, &u, slots, has_parity, ret_missing, ei);
-    if (rc == CAIRN_OK && has_parity && *ret_missing == 0)
+    if (rc == CAIRN_OK && *ret_missing == 0)
         crn_rebuild_clean(st, info->name, info->version);
     if (lock_fd >= 0)
         (void)st->fs->close(st->fs, lock_fd);
@@ -392,12 +398,8 @@ static cairn_err save_capture(struct crn_dead_run *run, const struct crn_store *
 static void tell_saved(struct crn_dead_run *run, enum crn_drain_what what,
                        const struct crn_slot_info *info, uint32_t missing)
 {
-    char text[64] = "";
-
-    if (what == CRN_DRAIN_COMMITTED && run->rebuilt > 0)
-        (void)snprintf(text, sizeof(text), "the data of %u lost node%s was rebuilt", run->rebuilt,
-                       run->rebuilt == 1 ? "" : "s");
-    crn_dead_run_tell(run, what, info->name, info->version, missing, text);
+    crn_dead_run_tell(run, what, info->name, info->version, missing,
+                      what == CRN_DRAIN_COMMITTED ? run->rebuilt.text : "");
 }
 
 static cairn_err drain_whole(struct crn_dead_run *run, const struct crn_slot_info *info,
@@ -432,7 +434,7 @@ static cairn_err drain_capture(struct crn_dead_run *run, const struct crn_slot_i
     cairn_err rc = CAIRN_OK;
 
     run->is_lost = 0;
-    run->rebuilt = 0;
+    run->rebuilt = (struct crn_rebuilt){0};
     if (slots == NULL)
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a drain of %u shards", run->nlocal);
     else if (!find_slots(run, info->id.seq, slots))

@@ -25,7 +25,9 @@ struct crn_drain_event {
     const char *name; /* "" for ALIVE, and for an unreadable run */
     int64_t version;  /* -1: the versions of the name cannot be listed */
     uint32_t missing; /* WAITING: number of missing files */
-    const char *text; /* reason or ""; WAITING: why it waits in vain, or "" */
+    const char *
+        text; /* reason or ""; WAITING: why it waits in vain, or ""; COMMITTED: the lost nodes whose
+                       * data was rebuilt, and from which nodes, or "" */
 };
 typedef void (*crn_drain_fn)(void *arg, const struct crn_drain_event *ev);
 

@@ -3,6 +3,7 @@
 #define CRN_SERVICE_DRAIN_LOCAL_H
 
 #include "service/drain.h"
+#include "service/rebuild.h"
 #include "store/store.h"
 
 /* Copies whole data files of the local tier that no manifest knows to cfg->persistent. others_live:
@@ -20,7 +21,7 @@ CAIRN_CHECKED cairn_err crn_drain_lock(const struct crn_store *st, const char *n
  * *ret_missing changes only if some were rebuilt. The caller has the writer's lock. */
 CAIRN_CHECKED cairn_err crn_drain_rebuild(const struct crn_store *st,
                                           const struct crn_unpublished *u, uint32_t *ret_missing,
-                                          uint32_t *ret_rebuilt, struct crn_errinfo *ei);
+                                          struct crn_rebuilt *ret, struct crn_errinfo *ei);
 struct crn_drain_capture {
     const char *name;
     int64_t version;

@@ -6,6 +6,7 @@
 
 #include "aggregate/engine.h"
 #include "service/drain.h"
+#include "service/rebuild.h"
 #include "service/rundir.h"
 #include "tier/arena.h"
 
@@ -19,10 +20,10 @@ struct crn_dead_run {
     struct crn_engine *engine;
     struct crn_gate gate; /* of the engine */
     const struct crn_fs *fs;
-    int has_told;            /* a failure was reported */
-    int is_lost;             /* the current capture is damaged in memory */
-    uint32_t rebuilt;        /* data files of other nodes, for the current capture */
-    struct crn_errinfo lost; /* the error of the first such capture */
+    int has_told;               /* a failure was reported */
+    int is_lost;                /* the current capture is damaged in memory */
+    struct crn_rebuilt rebuilt; /* of other nodes, for the current capture */
+    struct crn_errinfo lost;    /* the error of the first such capture */
     crn_drain_fn fn;
     void *arg;
 };

@@ -60,7 +60,7 @@ static cairn_err publish_complete(const struct crn_store *st, const char *name,
         struct crn_unpublished u = {name, l->version, &l->id, l->files, NULL, NULL};
         struct crn_errinfo why = {0};
         uint32_t missing = 0;
-        uint32_t rebuilt = 0;
+        struct crn_rebuilt rebuilt = {0};
         cairn_err rc;
 
         if (!crn_left_is_complete(l) && (l->is_superseded || !crn_left_may_be_rebuilt(l)))
@@ -71,7 +71,7 @@ static cairn_err publish_complete(const struct crn_store *st, const char *name,
             rc = crn_drain_rebuild(st, &u, &missing, &rebuilt, &why);
         if (rc == CAIRN_OK && missing == 0) {
             crn_rebuild_clean(st, name, l->version);
-            drain_store_tell(fn, arg, name, l, CRN_DRAIN_COMMITTED, 0, "");
+            drain_store_tell(fn, arg, name, l, CRN_DRAIN_COMMITTED, 0, rebuilt.text);
         } else if (rc == CAIRN_OK && !crn_left_is_complete(l)) {
             continue; /* more nodes may still bring their files */
         } else if (rc == CAIRN_OK) {

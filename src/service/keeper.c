@@ -56,8 +56,9 @@ static void log_published(void *arg, const struct crn_drain_event *ev)
     const struct crn_job *job = arg;
 
     if (ev->what == CRN_DRAIN_COMMITTED)
-        crn_log(&job->log, CRN_INFO, "published %s@%" PRId64 ", which an earlier run had written",
-                ev->name, ev->version);
+        crn_log(&job->log, CRN_INFO,
+                "published %s@%" PRId64 ", which an earlier run had written%s%s", ev->name,
+                ev->version, ev->text[0] != '\0' ? "; rebuilt: " : "", ev->text);
     else
         crn_log(&job->log, CRN_WARN, "%s@%" PRId64 " of an earlier run is not published: %s",
                 ev->name, ev->version, ev->text);

@@ -364,8 +364,31 @@ static uint32_t count_rows(const struct rebuild_set *s)
     return n;
 }
 
+/* Adds the node to the text, and the nodes whose data or parity it comes from. */
+static void note_rebuilt(const struct rebuild_set *s, uint32_t place, struct crn_rebuilt *ret)
+{
+    char scheme[CRN_SCHEME_TEXT];
+    size_t size = sizeof(ret->text);
+    size_t n = strlen(ret->text);
+    const char *comma = "";
+    uint32_t i;
+
+    crn_scheme_text(s->plan.scheme, scheme);
+    n += (size_t)snprintf(ret->text + n, size - n, "%snode %u from ", n > 0 ? ", " : "",
+                          s->head->member[place].node);
+    for (i = 0; i < s->plan.members && n < size; i++) {
+        if (s->data[i] < 0 && s->row[i] == NULL)
+            continue;
+        n += (size_t)snprintf(ret->text + n, size - n, "%s%u", comma, s->head->member[i].node);
+        comma = "+";
+    }
+    if (n < size)
+        (void)snprintf(ret->text + n, size - n, " (%s)", scheme);
+    ret->files++;
+}
+
 /* Rebuilds what is missing of a set, as far as possible. */
-static cairn_err rebuild_missing(struct rebuild_set *s, uint32_t *ret_rebuilt,
+static cairn_err rebuild_missing(struct rebuild_set *s, struct crn_rebuilt *ret,
                                  struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
@@ -381,7 +404,8 @@ static cairn_err rebuild_missing(struct rebuild_set *s, uint32_t *ret_rebuilt,
             before = count_rows(s);
             rc = rebuild_member(s, i, ei);
         } while (rc == CAIRN_EDAMAGED && count_rows(s) < before);
-        *ret_rebuilt += rc == CAIRN_OK;
+        if (rc == CAIRN_OK)
+            note_rebuilt(s, i, ret);
     }
     if (rc != CAIRN_ENOENT)
         return rc;
@@ -425,7 +449,7 @@ static cairn_err open_set(struct rebuild_set *s, struct rebuild_row *rows, size_
 
 static cairn_err rebuild_one_set(const struct crn_store *st, int dfd, const struct crn_names *names,
                                  struct rebuild_row *rows, size_t n, size_t first,
-                                 uint32_t *ret_rebuilt, struct crn_errinfo *ei)
+                                 struct crn_rebuilt *ret, struct crn_errinfo *ei)
 {
     struct rebuild_set s = {.st = st, .head = &rows[first].head, .dfd = dfd};
     cairn_err rc;
@@ -436,7 +460,7 @@ static cairn_err rebuild_one_set(const struct crn_store *st, int dfd, const stru
     if (rc == CAIRN_OK)
         rc = find_data(&s, names, ei);
     if (rc == CAIRN_OK)
-        rc = rebuild_missing(&s, ret_rebuilt, ei);
+        rc = rebuild_missing(&s, ret, ei);
     for (i = 0; i < s.head->nmembers; i++)
         if (s.data[i] >= 0)
             (void)st->fs->close(st->fs, s.data[i]);
@@ -480,12 +504,12 @@ static cairn_err load_rows(const struct crn_store *st, int dfd, const struct crn
 }
 
 cairn_err crn_rebuild_version(const struct crn_store *st, const char *name, int64_t version,
-                              const struct crn_capture_id *id, uint32_t *ret_rebuilt,
+                              const struct crn_capture_id *id, struct crn_rebuilt *ret,
                               struct crn_errinfo *ei)
 {
     struct rebuild_row *rows = NULL;
     struct crn_names names = {0};
-    uint32_t rebuilt = 0;
+    struct crn_rebuilt rebuilt = {0};
     size_t n = 0;
     cairn_err rc;
     size_t i;
@@ -510,7 +534,7 @@ cairn_err crn_rebuild_version(const struct crn_store *st, const char *name, int6
     free(rows);
     crn_names_free(&names);
     (void)st->fs->close(st->fs, dfd);
-    *ret_rebuilt = rebuilt;
+    *ret = rebuilt;
     return crn_err_context(ei, rc, "rebuild of %s@%" PRId64, name, version);
 }
 

@@ -22,11 +22,16 @@ CAIRN_CHECKED cairn_err crn_rebuild_raise_data(const struct crn_store *st,
 CAIRN_CHECKED cairn_err crn_rebuild_raise_parity(const struct crn_store *st,
                                                  const struct crn_parity *p, int from,
                                                  struct crn_errinfo *ei);
+/* What was rebuilt, for people: "node 2 from 0+1+3 (xor)". */
+struct crn_rebuilt {
+    uint32_t files;
+    char text[200];
+};
 /* Rebuilds the data files of this capture that are missing or damaged, as far as there is enough of their
- * sets. *ret_rebuilt: how many. The caller has the writer's lock. */
+ * sets. The caller has the writer's lock. */
 CAIRN_CHECKED cairn_err crn_rebuild_version(const struct crn_store *st, const char *name,
                                             int64_t version, const struct crn_capture_id *id,
-                                            uint32_t *ret_rebuilt, struct crn_errinfo *ei);
+                                            struct crn_rebuilt *ret, struct crn_errinfo *ei);
 /* The version is committed: its parity has no meaning any more. Best effort; a sweep removes the
  * rest. */
 void crn_rebuild_clean(const struct crn_store *st, const char *name, int64_t version);

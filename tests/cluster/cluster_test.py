@@ -53,7 +53,7 @@ class Job(jobs.Job):
         self.words = 20000
         self.more = []
         self.env = dict(os.environ, CAIRN_PERSISTENT=str(cl.files / "p"), CAIRN_SERVICE=service,
-                        CAIRN_RUN_DIR="/dev/shm/run", CAIRN_BLOCK_BYTES="1M", CAIRN_BLOCKS="2",
+                        CAIRN_RUN_DIR="/dev/shm/run", CAIRN_SHM_DIR="/dev/shm", CAIRN_BLOCK_BYTES="1M", CAIRN_BLOCKS="2",
                         CAIRN_LOG_LEVEL="error")
         self.set(**keys)
         self.output = open(self.dir / "output", "w", encoding="utf-8")  # pylint: disable=R1732

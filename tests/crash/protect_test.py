@@ -8,11 +8,12 @@ import itertools
 import json
 import random
 import shutil
+import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True
-from jobs import (IS_ALL, PATIENCE, Job, cairn, kill, newest, require, run_one, workers_of)
+from jobs import (CAIRN, IS_ALL, PATIENCE, Job, cairn, kill, newest, require, run_one, workers_of)
 
 
 def protected_job(nodes, scheme, last=1, **keys):
@@ -105,5 +106,64 @@ def rs():
     check_losses(5, "rs:2", lambda lost: len(lost) < 3, losses(5, 3, 5))
 
 
+def drain_until_done(job, what):
+    """What an interrupted drain left, the next one finishes."""
+    drained(job)
+    require(cairn(job, "verify").returncode == 0 and (job.dir / "p/work/1/manifest").exists(),
+            f"{what}: version 1 did not come back")
+    require(not list((job.dir / "p").glob("work/*/parity-*")), f"{what}: parity stays")
+    job.check_clean(what)
+
+
+def drain_interrupted():
+    """A drain that rebuilds the data of a lost node is killed, torn or fails at every file operation."""
+    job = protected_job(3, "xor")
+    keep(job, "kept")
+    count = job.dir.with_suffix(".count")
+    for action in ("action=kill", "action=tear,ops=write", "action=fail,errno=5"):
+        places = 0
+        for k in itertools.count(1, 1 if IS_ALL else 3 if "tear" in action else 41):
+            restore(job, "kept")
+            lose(job, [1])
+            count.unlink(missing_ok=True)
+            r = subprocess.run([str(CAIRN), "drain"], check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               env=dict(job.env, CAIRN_FAULT_FS=f"at={k},{action}", CAIRN_FAULT_COUNT=str(count)))
+            drain_until_done(job, f"drain, {action} at file operation {k}")
+            if count.exists() and int(count.read_text()) < k:
+                break
+            require(r.returncode >= 0 or "fail" not in action, f"{action} at file operation {k}: a crash")
+            places += 1
+        require(places >= 3, f"{action}: only {places} file operations were reached")
+        print(f"{action}: {places} places, all well")
+    count.unlink(missing_ok=True)
+    job.check_restart(3, 1, "interrupted drains")
+    job.remove()
+
+
+def died_at_any_time():
+    """A node dies at any file operation of its service, with its memory: while parity is made, while versions are
+    flushed. What was reported as protected comes back."""
+    job = Job(ranks_per_node=1, protect="xor", failure_domain="node", protect_set=3, persistent_every=2,
+              restart_unsaved="older")
+    job.env["CAIRN_TEST_PROTECTED"] = "1"
+    job.words = ["5011"]
+    places = 0
+    for victim in (0, 1):
+        for k in itertools.count(2 + 7 * victim, 1 if IS_ALL else 61):
+            job.reset()
+            r = job.run(3, 5, f"at={k},action=kill", victim)
+            if r.returncode == 0:
+                break
+            what = f"node {victim} dies at file operation {k}"
+            for path in (job.dir / "shm").glob(f"cairn-*/*-n{victim}"):
+                shutil.rmtree(path)
+            job.check_restart(3, newest(job, "protected", "persistent"), what)
+            job.check_clean(what)
+            places += 1
+    require(places >= 4, f"only {places} file operations were reached")
+    print(f"{places} places, all well")
+    job.remove()
+
+
 if __name__ == "__main__":
-    sys.exit(run_one(__doc__, partner, xor, rs))
+    sys.exit(run_one(__doc__, partner, xor, rs, drain_interrupted, died_at_any_time))

@@ -19,6 +19,9 @@
  * CAIRN_TEST_STOP_AT each rank stops itself (SIGSTOP) before it takes that version, and appends a
  * line to LOG.took afterwards.
  *
+ * With CAIRN_TEST_ARRAY the words are a block of a global array of WORDS words; ranks have blocks of
+ * different sizes, and another number of ranks may restart it.
+ *
  * Exit status 3: a checkpoint failed and was reported; 1: a wrong byte or a broken promise. */
 #include <fcntl.h>
 #include <signal.h>
@@ -84,7 +87,8 @@ static int all(int yes)
 }
 
 /* What the words hold in a version. */
-static int is_alike;
+static int is_alike, is_array;
+static uint64_t first_word; /* of this rank's block */
 
 static void fill_version(uint64_t *a, uint64_t n, int64_t v)
 {
@@ -93,12 +97,19 @@ static void fill_version(uint64_t *a, uint64_t n, int64_t v)
     fill(a, n, is_alike ? 0 : (uint64_t)v, (uint64_t)rank);
     for (i = 0; is_alike && i < n; i++)
         a[i] += (uint64_t)v;
+    for (i = 0; is_array && i < n; i++)
+        a[i] = pattern((uint64_t)v, 0, first_word + i);
 }
 
 static int holds_version(uint64_t *a, uint64_t n, int64_t v)
 {
     uint64_t i;
 
+    for (i = 0; is_array && i < n; i++)
+        if (a[i] != pattern((uint64_t)v, 0, first_word + i))
+            return 0;
+    if (is_array)
+        return 1;
     for (i = 0; is_alike && i < n; i++)
         a[i] -= (uint64_t)v;
     return holds(a, n, is_alike ? 0 : (uint64_t)v, (uint64_t)rank);
@@ -146,11 +157,44 @@ static cairn_err take(cairn_session *s, int64_t v)
     return rc;
 }
 
+/* This rank's block of the array: returns its words. Later ranks have larger ones. */
+static uint64_t share_of(uint64_t words)
+{
+    uint64_t n = 1;
+    uint64_t r = (uint64_t)rank;
+
+#ifndef CRN_TEST_SINGLE
+    int size;
+
+    (void)MPI_Comm_size(MPI_COMM_WORLD, &size);
+    n = (uint64_t)size;
+#endif
+    first_word = words * r * r / (n * n);
+    return words * (r + 1) * (r + 1) / (n * n) - first_word;
+}
+
+/* all: words of all ranks. */
+static void protect_words(cairn_session *s, uint64_t *a, uint64_t words, uint64_t all_words)
+{
+    struct cairn_array block = {.size = sizeof(block),
+                                .type = CAIRN_U64,
+                                .ndims = 1,
+                                .dims = {words},
+                                .global_dims = {all_words},
+                                .offset = {first_word}};
+
+    if (is_array)
+        OK(cairn_protect_array(s, "a", a, &block));
+    else
+        OK(cairn_protect(s, "a", a, CAIRN_U64, words));
+}
+
 int main(int argc, char **argv)
 {
     uint64_t words = argc > 3 ? strtoull(argv[3], NULL, 10) : 20000;
+    uint64_t all_words = words;
     uint64_t *a = malloc(words * sizeof(*a));
-    uint64_t small[3];
+    uint64_t small[3] = {0};
     cairn_session *s;
     int64_t v = -1;
     long steps;
@@ -164,6 +208,9 @@ int main(int argc, char **argv)
     REQUIRE(argc >= 3 && a != NULL);
     steps = strtol(argv[1], NULL, 10);
     log_path = argv[2];
+    is_array = getenv("CAIRN_TEST_ARRAY") != NULL;
+    if (is_array)
+        words = share_of(words);
     is_alike = getenv("CAIRN_TEST_ALIKE") != NULL;
     is_local = getenv("CAIRN_TEST_CAPTURED") != NULL;
     waits = rank == 0 || getenv("CAIRN_TEST_ONE_WAITS") == NULL;
@@ -174,15 +221,16 @@ int main(int argc, char **argv)
         free(a);
         return 3;
     }
-    OK(cairn_protect(s, "a", a, CAIRN_U64, words));
-    OK(cairn_protect(s, "small", small, CAIRN_U64, 3));
+    protect_words(s, a, words, all_words);
+    if (!is_array)
+        OK(cairn_protect(s, "small", small, CAIRN_U64, 3));
     rc = cairn_restart(s, "work", NULL, &v);
     if (rc == CAIRN_EPEER)
         cut_off(s);
     REQUIRE(rc == CAIRN_OK || v == -1);
     if (rc == CAIRN_OK) {
         REQUIRE(holds_version(a, words, v));
-        REQUIRE(holds(small, 3, (uint64_t)v + 7, (uint64_t)rank));
+        REQUIRE(is_array || holds(small, 3, (uint64_t)v + 7, (uint64_t)rank));
     } else if (rc != CAIRN_ENOENT) {
         (void)fprintf(stderr, "worker: %s\n", cairn_last_error());
         status = 3;
