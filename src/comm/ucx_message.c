@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -310,15 +311,18 @@ cairn_err crn_ucx_send(struct ucx_link *l, enum ucx_kind kind, uint32_t to, uint
 
 /* Progress. ------------------------------------------------------------------------------------ */
 
+/* At the first, and whenever there are twice as many: a stranger must not fill the log. */
 static void report_strangers(struct ucx_link *l)
 {
     struct crn_log log = {.level = CRN_WARN, .who = "ucx"};
 
-    if (l->strangers == l->told_strangers)
+    if (l->strangers == 0 || l->strangers < 2 * l->told_strangers)
         return;
+    if (l->cards != NULL)
+        (void)snprintf(log.who, sizeof(log.who), "rank %u", l->cards[l->rank].rank);
     crn_log(&log, CRN_WARN,
-            "refused %llu messages that do not prove to come from this job, continuing",
-            (unsigned long long)(l->strangers - l->told_strangers));
+            "refused messages that do not prove to come from this job (%llu so far), continuing",
+            (unsigned long long)l->strangers);
     l->told_strangers = l->strangers;
 }
 

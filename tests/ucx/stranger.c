@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A process that knows the addresses of a job, but not its secret, pretends to be rank 1: its
- * messages are refused, and those of the real rank arrive. */
+ * messages are refused and logged, and those of the real rank arrive. */
+#include <sys/mman.h>
+
 #include "ranks.h"
 
 #include "comm/ucx_link.h"
@@ -42,8 +44,28 @@ static void send_text(struct ucx_link *l, const char *text)
         crn_ucx_progress(l);
 }
 
+/* Standard error goes to a file in memory, whose descriptor it returns. */
+static int keep_log(void)
+{
+    int fd = memfd_create("log", 0);
+
+    REQUIRE(fd >= 0 && dup2(fd, STDERR_FILENO) >= 0);
+    return fd;
+}
+
+/* One line, which says what was refused and by which rank. */
+static void check_log(int fd)
+{
+    char text[1000] = "";
+
+    REQUIRE(pread(fd, text, sizeof(text) - 1, 0) > 0);
+    REQUIRE(strstr(text, "warn") != NULL && strstr(text, "rank 0: refused messages") != NULL);
+    REQUIRE(strchr(text, '\n') == strrchr(text, '\n'));
+}
+
 static void party(struct attendance *a, void *arg)
 {
+    int log = a->rank == 0 ? keep_log() : -1;
     struct ucx_link *l = join(a, a->rank > 0 ? 1 : 0);
     volatile int *may_send = &a->m->flag;
 
@@ -58,6 +80,7 @@ static void party(struct attendance *a, void *arg)
         crn_ucx_progress(l);
     if (a->rank == 0) {
         REQUIRE(l->posts == NULL);
+        check_log(log);
         *may_send = 1;
         while (l->posts == NULL)
             crn_ucx_progress(l);
