@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A small GPT that learns to continue counting, and survives being killed at any moment.
 
-    torchrun --nproc-per-node 2 examples/gpt.py --dir /lustre/me/ck     # or: python3 examples/gpt.py
+    torchrun --nproc_per_node 2 examples/gpt.py --dir /lustre/me/ck     # or: python3 examples/gpt.py
 
 Start it again after a kill: it continues where it was, bit for bit, also on another number of
 processes. On a GPU if there is one."""

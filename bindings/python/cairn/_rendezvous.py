@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How the processes of a job find each other: each class has rank, size and allgather(bytes)."""
+import glob
 import os
 import tempfile
 import time
 
 
 class FileRendezvous:
-    """Through files in a directory that all processes of the job see and nobody else can read.
-    Each attempt of a job needs a directory or key of its own."""
+    """Through files in a directory that all processes of the job see and no other user can read.
+    Each attempt of a job needs a directory or key of its own. Files whose blobs all ranks have read
+    are removed, so the job's secret does not stay."""
 
     def __init__(self, directory, rank, size, key="cairn", timeout=300.0):
         self.rank, self.size = rank, size
@@ -16,6 +18,9 @@ class FileRendezvous:
         if os.stat(directory).st_mode & 0o077:
             raise PermissionError(f"{directory}: others can read it; the job's secret goes through "
                                   "it: chmod 700")
+        if glob.glob(os.path.join(glob.escape(directory), f"{glob.escape(key)}.*.{rank}")):
+            raise FileExistsError(f"{directory}: rank {rank} has met here before; each attempt of a "
+                                  "job needs a directory or key of its own")
 
     def path(self, rank):
         return os.path.join(self.directory, f"{self.key}.{self.round}.{rank}")
@@ -35,6 +40,8 @@ class FileRendezvous:
             with open(self.path(rank), "rb") as file:
                 blobs.append(file.read())
         self.round += 1
+        if self.round > 1:  # all ranks have read the round before this one
+            os.unlink(os.path.join(self.directory, f"{self.key}.{self.round - 2}.{self.rank}"))
         return blobs
 
 
@@ -70,11 +77,14 @@ def rendezvous_of(comm):
     """What the argument comm of a session means; None for a single process."""
     if comm is None or comm == "self":
         return None
+    meeting = None
     if isinstance(comm, str) and comm == "torch":
-        return TorchRendezvous()
-    if hasattr(comm, "Get_rank"):
-        return MPIRendezvous(comm)
-    if hasattr(comm, "allgather") and hasattr(comm, "size"):
-        return comm
+        meeting = TorchRendezvous()
+    elif hasattr(comm, "Get_rank"):
+        meeting = MPIRendezvous(comm)
+    elif hasattr(comm, "allgather") and hasattr(comm, "size"):
+        meeting = comm
+    if meeting is not None:
+        return meeting if meeting.size > 1 else None  # a single process needs no UCX
     raise TypeError("comm is None, 'torch', a communicator of mpi4py, or an object with rank, size "
                     "and allgather(bytes), such as cairn.FileRendezvous")

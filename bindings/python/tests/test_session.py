@@ -203,6 +203,23 @@ def test_a_job_restarts_on_another_number_of_processes(place, job):
     assert (version["t"].of_rank(1)[:5] == 6500 + np.arange(5)).all()
 
 
+def test_files_of_a_rendezvous(place, job):
+    """The blobs with the secret do not stay; a second attempt must not read those of the first."""
+    script = """
+with cairn.Session(args[0], comm=meeting, ranks_per_node=1) as s:
+    assert (s.rank, s.ranks) == (rank, ranks)
+"""
+    assert job(script, 2, place / "ck") == [0, 0]
+    left = sorted(p.name for p in (place / "meeting1").iterdir())
+    rounds = {name.split(".")[1] for name in left}
+    assert len(rounds) == 1 and "0" not in rounds, left
+    with pytest.raises(FileExistsError, match="before"):
+        cairn.FileRendezvous(place / "meeting1", 0, 2)
+    (place / "open").mkdir(mode=0o755)
+    with pytest.raises(PermissionError, match="chmod 700"):
+        cairn.FileRendezvous(place / "open", 0, 2)
+
+
 KILLED = """
 t = np.zeros(100)
 s = cairn.Session(args[0], comm=meeting, ranks_per_node=1)
