@@ -13,7 +13,9 @@
 
 _Static_assert(FLT_EVAL_METHOD == 0, "predictions must be rounded to the type of the numbers");
 
-#define BLOCK 256
+#define BLOCK   256
+#define ROWS    4 /* at once */
+#define ROW_MIN 4 /* words */
 
 /* Where a word of a run is in its row (column: in its plane), that is the next longer stride. */
 static size_t row_place(const struct crn_values *v, unsigned level, size_t at)

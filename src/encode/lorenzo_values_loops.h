@@ -183,6 +183,95 @@ static void NAME(decode_block)(const struct crn_values *v, const WORD *src, size
 
 #undef DECODE
 
+/* Several rows at once: a row depends on those before it, but not on their ends, so a processor works on
+ * all of them. Needs strides of whole rows. ------------------------------------------------------- */
+
+CRN_INLINE REAL NAME(along)(const REAL *d, size_t stride, unsigned known)
+{
+    REAL before;
+
+    if (known == 0)
+        return 0;
+    before = d[-(ptrdiff_t)stride];
+    return known == 1 ? before : (before + before) - d[-2 * (ptrdiff_t)stride];
+}
+
+/* The rows from x on. planes: their stride, or 0; d: what the prediction from planes leaves. known: the number
+ * of words to predict from, at most 2, along planes and along columns. */
+CRN_INLINE void NAME(decode_group)(const WORD *src, REAL *x, REAL *d, size_t planes, size_t row,
+                                   const unsigned known[][2], unsigned rows, int is_twice)
+{
+    REAL before[ROWS] = {0};
+    REAL further[ROWS] = {0};
+    size_t i;
+    unsigned k;
+
+    for (i = 0; i < row; i++)
+        for (k = 0; k < rows; k++) {
+            size_t at = k * row + i;
+            REAL plane = planes > 0 ? NAME(along)(x + at, planes, known[k][0]) : 0;
+            REAL column = NAME(along)((planes > 0 ? d : x) + at, row, known[k][1]);
+            REAL own = is_twice && i > 1 ? (before[k] + before[k]) - further[k] : before[k];
+            REAL left = NAME(value)(src[at], (0 + plane) + column, own);
+
+            x[at] = left;
+            if (planes > 0)
+                d[at] = left = left - plane;
+            further[k] = before[k];
+            before[k] = left - column;
+        }
+}
+
+CRN_WIDE static void NAME(decode_groups)(const struct crn_values *v, const WORD *src, size_t n,
+                                         REAL *x, REAL *d)
+{
+    static const unsigned all[2][ROWS][2] = {{{1, 1}, {1, 1}, {1, 1}, {1, 1}},
+                                             {{2, 2}, {2, 2}, {2, 2}, {2, 2}}};
+    size_t planes = v->n == 3 ? v->stride[0] : 0;
+    size_t row = v->stride[v->n - 2];
+    unsigned most = v->is_twice ? 2 : 1;
+    size_t at, rows;
+
+    for (at = 0; at < n; at += rows * row) {
+        unsigned known[ROWS][2];
+        int is_inside = 1;
+        unsigned k;
+
+        rows = (n - at) / row < ROWS ? 1 : ROWS;
+        for (k = 0; k < rows; k++) {
+            size_t in_plane = planes > 0 ? (at + k * row) % planes : at + k * row;
+            size_t above = planes > 0 ? (at + k * row) / planes : most;
+
+            known[k][0] = above < most ? (unsigned)above : most;
+            known[k][1] = in_plane / row < most ? (unsigned)(in_plane / row) : most;
+            is_inside &= known[k][0] == most && known[k][1] == most;
+        }
+        if (rows == 1)
+            NAME(decode_group)(src + at, x + at, d + at, planes, row, known, 1, v->is_twice);
+        else if (!is_inside)
+            NAME(decode_group)(src + at, x + at, d + at, planes, row, known, ROWS, v->is_twice);
+        else if (v->is_twice && planes > 0)
+            NAME(decode_group)(src + at, x + at, d + at, planes, row, all[1], ROWS, 1);
+        else if (v->is_twice)
+            NAME(decode_group)(src + at, x + at, d + at, 0, row, all[1], ROWS, 1);
+        else if (planes > 0)
+            NAME(decode_group)(src + at, x + at, d + at, planes, row, all[0], ROWS, 0);
+        else
+            NAME(decode_group)(src + at, x + at, d + at, 0, row, all[0], ROWS, 0);
+    }
+}
+
+/* How many words of a run are in rows that can be decoded together. */
+static size_t NAME(in_groups)(const struct crn_values *v, size_t n)
+{
+    size_t row = v->n > 1 ? v->stride[v->n - 2] : 0;
+
+    if (row < ROW_MIN || v->stride[v->n - 1] != 1 ||
+        (v->n == 3 && (v->stride[0] % row != 0 || v->stride[0] / row < ROWS)))
+        return 0;
+    return n / row * row;
+}
+
 /* tmp: twice n words. A block is no longer than the strides but the last, so that the words which
  * those predict it from are known. */
 static void NAME(decode)(const struct crn_values *v, const void *src, size_t n, void *dst,
@@ -191,13 +280,16 @@ static void NAME(decode)(const struct crn_values *v, const void *src, size_t n, 
     REAL *d[CRN_VALUES_STRIDES] = {dst, tmp, (REAL *)tmp + n};
     REAL q[CRN_VALUES_STRIDES][BLOCK] = {{0}};
     REAL p[BLOCK];
+    size_t grouped = NAME(in_groups)(v, n);
     size_t block = BLOCK;
     size_t at, some;
     unsigned k;
 
+    if (grouped > 0)
+        NAME(decode_groups)(v, src, grouped, dst, d[1]);
     for (k = 0; k + 1 < v->n; k++)
         block = v->stride[k] < block ? v->stride[k] : block;
-    for (at = 0; at < n; at += some) {
+    for (at = grouped; at < n; at += some) {
         some = n - at < block ? n - at : block;
         memset(p, 0, sizeof(p));
         for (k = 0; k + 1 < v->n; k++) {
