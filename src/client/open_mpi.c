@@ -4,6 +4,7 @@
  * addresses. */
 #include "cairn/cairn_mpi.h"
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -83,6 +84,7 @@ static cairn_err open_over_ucx(struct crn_comm *c, const struct cairn_options *o
         cairn_private_publish(&ei);
         return rc;
     }
+    assert(open_ucx != NULL); /* find_ucx found it */
     return open_ucx(c->rank, c->size, open_mpi_allgather, c, options, ret_session);
 }
 
@@ -110,5 +112,14 @@ CAIRN_API cairn_err cairn_open_mpi(MPI_Comm comm, const struct cairn_options *op
 CAIRN_API cairn_err cairn_open_mpi_f(MPI_Fint comm, const struct cairn_options *options,
                                      cairn_session **ret_session)
 {
+    struct crn_errinfo ei = {0};
+    cairn_err rc = crn_comm_mpi_check(&ei); /* the next call takes a handle already */
+
+    if (rc != CAIRN_OK) {
+        if (ret_session != NULL)
+            *ret_session = NULL;
+        cairn_private_publish(&ei);
+        return rc;
+    }
     return cairn_open_mpi(MPI_Comm_f2c(comm), options, ret_session);
 }

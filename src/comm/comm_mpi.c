@@ -384,6 +384,33 @@ static void make_files_safe(void)
 #endif
 }
 
+/* Derivatives of MPICH share its handles; each implementation names itself in its first words. */
+#ifdef OPEN_MPI
+#define MPI_HERE   "Open MPI"
+#define MPI_OTHERS "MPICH", "Intel(R) MPI", "MVAPICH"
+#else
+#define MPI_HERE   "MPICH"
+#define MPI_OTHERS "Open MPI"
+#endif
+
+cairn_err crn_comm_mpi_check(struct crn_errinfo *ei)
+{
+    static const char *const others[] = {MPI_OTHERS};
+    char version[16384] = ""; /* as long as any MPI's, not only as this one's */
+    int length = 0;
+    size_t i;
+
+    (void)MPI_Get_library_version(version, &length);
+    for (i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (strncmp(version, others[i], strlen(others[i])) == 0)
+            return crn_fail(ei, CAIRN_ENOTSUP, 0,
+                            "this libcairn_mpi is built for " MPI_HERE ", but the program runs "
+                            "with %.*s: link the libcairn_mpi of that MPI, or build Cairn with its "
+                            "mpicc (make install KIND=mpich)",
+                            (int)strcspn(version, ",\n"), version);
+    return CAIRN_OK;
+}
+
 cairn_err crn_comm_mpi(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo *ei)
 {
     MPI_Comm own;
@@ -391,6 +418,9 @@ cairn_err crn_comm_mpi(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo 
     int has_ended = 0;
     int ready = 0;
 
+    rc = crn_comm_mpi_check(ei);
+    if (rc != CAIRN_OK)
+        return rc;
     (void)MPI_Initialized(&ready);
     (void)MPI_Finalized(&has_ended);
     if (!ready || has_ended)
