@@ -110,7 +110,7 @@ struct crn_config {
     uint64_t wall_limit_ns; /* of the allocation, from session open; 0: none */
     uint64_t wall_margin_ns;
     char stop_signals[64];             /* "USR1,TERM" */
-    char broker[CRN_PATH_MAX];         /* address of cairn-broker; empty: none */
+    char broker[CRN_PATH_MAX];         /* addresses of cairn-broker; empty: none */
     char broker_token[64];             /* which token; empty: by the path of persistent */
     char broker_auth[16];              /* auto, munge, key or peer */
     char broker_key[CRN_PATH_MAX];     /* key file, for login by key */

@@ -226,7 +226,8 @@ static const struct crn_key keys[] = {
 
     /* Turns on the file system. */
     {"broker", CRN_KEY_TEXT, "", 0, SIZE(broker), NULL,
-     "Address of cairn-broker: host, host:port or unix:/path. Empty: flush without turns.",
+     "Address of cairn-broker: host, host:port or unix:/path. With a standby: both, separated by a "
+     "comma. Empty: flush without turns.",
      AT(broker)},
     {"broker_token", CRN_KEY_TEXT, "", 0, SIZE(broker_token), NULL,
      "The broker's token for the file system of persistent. Empty: the one whose paths hold it, or "

@@ -51,3 +51,27 @@ cairn_err crn_address_parse(const char *text, const char *default_port, struct c
     memcpy(ret->port, port, strlen(port) + 1);
     return CAIRN_OK;
 }
+
+int crn_address_next(const char **at, char *item, size_t size)
+{
+    size_t n;
+
+    *at += strspn(*at, " ,");
+    n = strcspn(*at, " ,");
+    if (n == 0)
+        return 0;
+    (void)snprintf(item, size, "%.*s", (int)n, *at);
+    *at += n;
+    return 1;
+}
+
+cairn_err crn_address_check(const char *list, unsigned *ret_n, struct crn_errinfo *ei)
+{
+    struct crn_address address;
+    char text[sizeof(address.host) + sizeof(address.port) + 8];
+    cairn_err rc = CAIRN_OK;
+
+    for (*ret_n = 0; rc == CAIRN_OK && crn_address_next(&list, text, sizeof(text)); ++*ret_n)
+        rc = crn_address_parse(text, CRN_BROKER_PORT, &address, ei);
+    return rc;
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parses "host", "host:port", "[v6]:port", "unix:/path". Pure. */
+/* Parses "host", "host:port", "[v6]:port", "unix:/path", and lists of them. Pure. */
 #ifndef CRN_BROKER_ADDRESS_H
 #define CRN_BROKER_ADDRESS_H
 
@@ -17,5 +17,11 @@ struct crn_address {
 
 CAIRN_CHECKED cairn_err crn_address_parse(const char *text, const char *default_port,
                                           struct crn_address *ret, struct crn_errinfo *ei);
+/* Parses all addresses of a list. An empty list is not an error. */
+CAIRN_CHECKED cairn_err crn_address_check(const char *list, unsigned *ret_n,
+                                          struct crn_errinfo *ei);
+/* The next item of a list (commas or blanks in between), advancing *at; 0 at the end. Long items
+ * are truncated. */
+int crn_address_next(const char **at, char *item, size_t size);
 
 #endif

@@ -51,8 +51,9 @@ static cairn_err admin_receive(struct crn_admin *a, struct crn_bp_msg *msg, stru
     return rc;
 }
 
-cairn_err crn_admin_open(const struct crn_broker_link_config *cfg, struct crn_admin **ret,
-                         struct crn_errinfo *ei)
+/* At one address. */
+static cairn_err admin_connect(const struct crn_broker_link_config *cfg, struct crn_admin **ret,
+                               struct crn_errinfo *ei)
 {
     struct crn_admin *a = calloc(1, sizeof(*a));
     int64_t deadline = admin_now() + cfg->timeout_ns;
@@ -68,6 +69,22 @@ cairn_err crn_admin_open(const struct crn_broker_link_config *cfg, struct crn_ad
         *ret = a;
     else
         crn_admin_close(a);
+    return rc;
+}
+
+cairn_err crn_admin_open(const struct crn_broker_link_config *cfg, struct crn_admin **ret,
+                         struct crn_errinfo *ei)
+{
+    struct crn_broker_link_config one = *cfg;
+    const char *at = cfg->address;
+    cairn_err rc = crn_fail(ei, CAIRN_ECONFIG, 0, "no address of a broker");
+
+    /* A broker that answers is the one that serves. */
+    while (rc != CAIRN_OK && rc != CAIRN_EPEER &&
+           crn_address_next(&at, one.address, sizeof(one.address))) {
+        crn_err_clear(ei);
+        rc = admin_connect(&one, ret, ei);
+    }
     return rc;
 }
 

@@ -14,6 +14,8 @@ void crn_agent_init(struct crn_agent *a, const struct crn_agent_config *cfg, int
 {
     memset(a, 0, sizeof(*a));
     a->cfg = *cfg;
+    if (a->cfg.stuck_ns == 0)
+        a->cfg.stuck_ns = a->cfg.give_up_ns;
     a->next_seq = 1;
     a->away_ns = now_ns;
     a->asking_ns = -1;
@@ -320,7 +322,7 @@ int crn_agent_report(struct crn_agent *a, int64_t now_ns, struct crn_bp_report *
 
 int crn_agent_is_stuck(const struct crn_agent *a, int64_t now_ns)
 {
-    return a->is_online && a->asking_ns >= 0 && now_ns >= a->asking_ns + a->cfg.give_up_ns;
+    return a->is_online && a->asking_ns >= 0 && now_ns >= a->asking_ns + a->cfg.stuck_ns;
 }
 
 int64_t crn_agent_deadline(const struct crn_agent *a)
@@ -328,8 +330,8 @@ int64_t crn_agent_deadline(const struct crn_agent *a)
     int64_t at = report_due(a);
     size_t i;
 
-    if (a->is_online && a->asking_ns >= 0 && a->asking_ns + a->cfg.give_up_ns < at)
-        at = a->asking_ns + a->cfg.give_up_ns;
+    if (a->is_online && a->asking_ns >= 0 && a->asking_ns + a->cfg.stuck_ns < at)
+        at = a->asking_ns + a->cfg.stuck_ns;
     for (i = 0; i < CRN_BP_MAX_ASKS; i++) {
         const struct crn_agent_request *r = &a->req[i];
 

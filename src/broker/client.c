@@ -20,9 +20,17 @@
 #define LOGIN_NS           5000000000LL
 #define FIRST_RETRY_NS     200000000LL
 #define LAST_RETRY_NS      10000000000LL
+#define TAKEOVER_NS        30000000000LL /* a standby serves by then: retries stay frequent */
+#define TAKEOVER_RETRY_NS  1000000000LL
+#define FENCE_NS           60000000000LL
 
 struct crn_broker {
-    struct crn_broker_options opt;
+    struct crn_broker_options opt; /* link.address: the one in use, or tried last */
+    char list[CRN_PATH_MAX];       /* all addresses; one broker serves at a time */
+    unsigned naddresses;
+    const char *next_address; /* in list */
+    uint64_t newest;          /* highest epoch of a broker that this job logged in to ... */
+    int64_t newest_ns;        /* ... and when it was connected to that one last */
     const struct crn_clock *clock;
     struct crn_agent agent;
     struct crn_broker_link *link; /* NULL: not connected */
@@ -50,14 +58,26 @@ static void client_unwatch(struct crn_broker *b)
 
 static void drop_link(struct crn_broker *b, const char *why)
 {
+    int64_t now = client_now(b);
+    int64_t last = LAST_RETRY_NS;
+
     client_unwatch(b);
     crn_broker_link_close(b->link);
     b->link = NULL;
-    crn_agent_offline(&b->agent, client_now(b));
+    if (b->agent.is_online)
+        b->newest_ns = now;
+    crn_agent_offline(&b->agent, now);
+    b->retry_at_ns = now;
+    if (b->next_address[strspn(b->next_address, " ,")] != '\0')
+        return; /* the next address may answer */
+    b->next_address = b->list;
+    if (b->naddresses > 1 && b->agent.away_ns >= 0 && now - b->agent.away_ns < TAKEOVER_NS)
+        last = TAKEOVER_RETRY_NS;
+    if (b->retry_ns > last)
+        b->retry_ns = last;
     /* Half of the delay is random, so that the jobs of a site do not reconnect all at once. */
-    b->retry_at_ns =
-        client_now(b) + b->retry_ns / 2 + (int64_t)(crn_random_u64() % (uint64_t)(b->retry_ns / 2));
-    b->retry_ns = b->retry_ns * 2 > LAST_RETRY_NS ? LAST_RETRY_NS : b->retry_ns * 2;
+    b->retry_at_ns += b->retry_ns / 2 + (int64_t)(crn_random_u64() % (uint64_t)(b->retry_ns / 2));
+    b->retry_ns = b->retry_ns * 2 > last ? last : b->retry_ns * 2;
     if (!b->was_told)
         crn_log(b->opt.log, CRN_WARN, "no broker: %s; continuing without it", why);
     b->was_told = 1;
@@ -65,23 +85,41 @@ static void drop_link(struct crn_broker *b, const char *why)
 
 static void begin_link(struct crn_broker *b)
 {
+    struct crn_broker_link_config *link = &b->opt.link;
     struct crn_errinfo ei = {0};
 
-    if (crn_broker_link_open(&b->opt.link, client_now(b), &b->link, &ei) != CAIRN_OK)
+    (void)crn_address_next(&b->next_address, link->address, sizeof(link->address));
+    if (crn_broker_link_open(link, client_now(b), &b->link, &ei) != CAIRN_OK)
         drop_link(b, ei.msg);
 }
 
-static void note_online(struct crn_broker *b)
+/* A broker that another one has replaced, and that does not know it yet, has no say: brokers that
+ * serve later have higher epochs. If the later one stays away, the older one may be right. */
+static cairn_err client_fence(const struct crn_broker *b, uint64_t epoch, struct crn_errinfo *ei)
+{
+    if (b->naddresses == 1 || epoch >= b->newest || client_now(b) - b->newest_ns > FENCE_NS)
+        return CAIRN_OK;
+    return crn_fail(ei, CAIRN_EPEER, 0, "another broker has replaced the one at %s",
+                    b->opt.link.address);
+}
+
+static cairn_err note_online(struct crn_broker *b, struct crn_errinfo *ei)
 {
     const struct crn_bp_welcome *welcome = crn_broker_link_welcome(b->link);
+    cairn_err rc;
 
-    if (welcome == NULL || b->agent.is_online)
-        return;
+    if (b->agent.is_online)
+        return CAIRN_OK;
+    rc = client_fence(b, welcome->epoch, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    b->newest = welcome->epoch;
     crn_agent_online(&b->agent, welcome);
     b->retry_ns = FIRST_RETRY_NS;
     crn_log(b->opt.log, b->was_told ? CRN_INFO : CRN_DEBUG, "broker at %s: logged in as %s",
             b->opt.link.address, welcome->user);
     b->was_told = 0;
+    return CAIRN_OK;
 }
 
 static cairn_err read_statuses(struct crn_broker *b, struct crn_errinfo *ei)
@@ -114,7 +152,9 @@ static cairn_err run_link(struct crn_broker *b, struct crn_errinfo *ei)
     rc = crn_broker_link_step(b->link, client_now(b), ei);
     if (rc != CAIRN_OK || crn_broker_link_welcome(b->link) == NULL)
         return rc;
-    note_online(b);
+    rc = note_online(b, ei);
+    if (rc != CAIRN_OK)
+        return rc;
     rc = read_statuses(b, ei);
     crn_agent_tick(&b->agent, client_now(b));
     if (rc == CAIRN_OK && crn_agent_is_stuck(&b->agent, client_now(b)))
@@ -230,22 +270,29 @@ cairn_err crn_broker_open(const struct crn_broker_options *options, struct crn_b
                           struct crn_errinfo *ei)
 {
     struct crn_agent_config agent = {.nodes = options->nodes, .max_wait_ns = options->max_wait_ns};
-    struct crn_address address;
     struct crn_broker *b;
+    unsigned n;
     cairn_err rc;
 
-    rc = crn_address_parse(options->link.address, CRN_BROKER_PORT, &address, ei);
+    rc = crn_address_check(options->link.address, &n, ei);
+    if (rc == CAIRN_OK && n == 0)
+        rc = crn_fail(ei, CAIRN_ECONFIG, 0, "no address of a broker");
     if (rc != CAIRN_OK)
         return rc;
     b = calloc(1, sizeof(*b));
     if (b == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory for the broker's client");
     b->opt = *options;
+    memcpy(b->list, options->link.address, sizeof(b->list));
+    b->naddresses = n;
+    b->next_address = b->list;
     b->opt.link.timeout_ns = LOGIN_NS;
     b->clock = options->clock != NULL ? options->clock : crn_clock_real();
     b->retry_ns = FIRST_RETRY_NS;
     b->epoll_fd = b->timer_fd = b->watched_fd = -1;
     agent.give_up_ns = options->give_up_ns > 0 ? options->give_up_ns : DEFAULT_GIVE_UP_NS;
+    /* With a standby there is time to ask it before the transfer begins without a turn. */
+    agent.stuck_ns = n > 1 ? agent.give_up_ns / 2 : agent.give_up_ns;
     memcpy(agent.name, options->job, sizeof(agent.name));
     crn_random_bytes(agent.job, sizeof(agent.job));
     crn_agent_init(&b->agent, &agent, client_now(b));

@@ -41,6 +41,12 @@ static const struct crn_key broker_keys[] = {
      "File that keeps drained tokens and chosen policies over a restart. Empty: a restart "
      "forgets them.",
      AT(state)},
+    {"peers", CRN_KEY_TEXT, "", 0, SIZE(peers), NULL,
+     "Addresses at which the site's brokers serve jobs, separated by commas; this one's own may be "
+     "among them. One broker serves, the others stand by. Empty: there is only this one.",
+     AT(peers)},
+    {"takeover", CRN_KEY_TIME, "3s", SEC / 10, 1 * DAY, NULL,
+     "If none of the peers has answered for this time, this broker serves.", AT(takeover_ns)},
     {"decisions", CRN_KEY_TEXT, "", 0, SIZE(decisions), NULL,
      "File to which each decision is appended as a line of JSON. Empty: none.", AT(decisions)},
     {"metrics", CRN_KEY_TEXT, "", 0, SIZE(metrics), NULL,
@@ -211,24 +217,11 @@ static cairn_err set_in_section(void *arg, const char *section, const char *key,
 
 /* Lists. --------------------------------------------------------------------------------------- */
 
-int crn_broker_list_next(const char **at, char *item, size_t size)
-{
-    size_t n;
-
-    *at += strspn(*at, " ,");
-    n = strcspn(*at, " ,");
-    if (n == 0)
-        return 0;
-    (void)snprintf(item, size, "%.*s", (int)n, *at);
-    *at += n;
-    return 1;
-}
-
 int crn_broker_list_has(const char *list, const char *item)
 {
     char one[CRN_PATH_MAX];
 
-    while (crn_broker_list_next(&list, one, sizeof(one)))
+    while (crn_address_next(&list, one, sizeof(one)))
         if (strcmp(one, item) == 0)
             return 1;
     return 0;
@@ -242,7 +235,7 @@ static cairn_err check_auth(const struct crn_broker_conf *conf, struct crn_errin
     char name[CRN_BP_NAME];
     int n = 0;
 
-    for (; crn_broker_list_next(&at, name, sizeof(name)); n++) {
+    for (; crn_address_next(&at, name, sizeof(name)); n++) {
         if (crn_auth_by_name(name) == NULL)
             return crn_fail(ei, CAIRN_ECONFIG, 0, "auth: '%s' is not one of munge, key, peer",
                             name);
@@ -265,7 +258,7 @@ static cairn_err check_token(const struct crn_token_conf *token, struct crn_erri
                         "token %s: with slots = 1 a budget says nothing; set slots to the most "
                         "jobs that may write at a time",
                         token->name);
-    while (crn_broker_list_next(&at, path, sizeof(path)))
+    while (crn_address_next(&at, path, sizeof(path)))
         if (path[0] != '/')
             return crn_fail(ei, CAIRN_ECONFIG, 0, "token %s: paths: '%s' is not absolute",
                             token->name, path);
@@ -274,16 +267,16 @@ static cairn_err check_token(const struct crn_token_conf *token, struct crn_erri
 
 static cairn_err check_listen(const struct crn_broker_conf *conf, struct crn_errinfo *ei)
 {
-    const char *at = conf->listen;
-    char text[CRN_PATH_MAX];
-    struct crn_address address;
-    cairn_err rc = CAIRN_OK;
-    int n = 0;
+    unsigned n;
+    cairn_err rc = crn_err_context(ei, crn_address_check(conf->listen, &n, ei), "listen");
 
-    for (; rc == CAIRN_OK && crn_broker_list_next(&at, text, sizeof(text)); n++)
-        rc = crn_address_parse(text, CRN_BROKER_PORT, &address, ei);
     if (rc == CAIRN_OK && n == 0)
         rc = crn_fail(ei, CAIRN_ECONFIG, 0, "listen: an address is needed");
+    if (rc == CAIRN_OK)
+        rc = crn_err_context(ei, crn_address_check(conf->peers, &n, ei), "peers");
+    /* Two brokers that begin at once find each other before one of them grants anything. */
+    if (rc == CAIRN_OK && n > 0 && conf->settle_ns < conf->takeover_ns)
+        rc = crn_fail(ei, CAIRN_ECONFIG, 0, "with peers, settle must be at least takeover");
     return rc;
 }
 

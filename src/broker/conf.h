@@ -30,6 +30,8 @@ struct crn_broker_conf {
     char auth[CRN_BP_NAME];          /* accepted methods, separated by commas */
     char admins[CRN_BROKER_LIST];    /* user names */
     char state[CRN_BROKER_LIST];     /* file with the administrators' changes; empty: none */
+    char peers[CRN_BROKER_LIST];     /* addresses of the site's brokers; empty: only this one */
+    uint64_t takeover_ns;            /* without an answer of them this one serves */
     char decisions[CRN_BROKER_LIST]; /* file with a line for each decision; empty: none */
     struct crn_auth_config login;
     uint64_t lease_ns, grace_ns, settle_ns, stall_ns, hold_ns, starve_ns, forecast_ns;
@@ -66,8 +68,6 @@ CAIRN_CHECKED cairn_err crn_broker_conf_check(const struct crn_broker_conf *conf
 /* The configuration as a file that load reads back; 0, or -1 if the stream fails. */
 int crn_broker_conf_dump(const struct crn_broker_conf *conf, FILE *out, int with_help);
 
-/* The next item of a list, advancing *at; 0 at the end. Long items are truncated. */
-int crn_broker_list_next(const char **at, char *item, size_t size);
 int crn_broker_list_has(const char *list, const char *item);
 
 /* The core's configuration; token has space for CRN_BROKER_TOKENS. */

@@ -12,7 +12,9 @@
 struct crn_broker_link;
 
 struct crn_broker_link_config {
-    char address[CRN_PATH_MAX]; /* "host", "host:port", "[v6]:port" or "unix:/path" */
+    /* "host", "host:port", "[v6]:port" or "unix:/path"; for crn_broker_open and crn_admin_open a
+     * list: the first that serves is used. */
+    char address[CRN_PATH_MAX];
     char method[16];            /* "peer", "key", "munge"; empty or "auto": by address */
     struct crn_auth_config auth;
     int64_t timeout_ns; /* from open to welcome */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "broker/server.h"
+#include "broker/standby.h"
 
 static const char usage[] =
     "usage: cairn-broker [-c FILE]          serve, until SIGTERM\n"
@@ -37,17 +38,33 @@ static int new_key(const char *user)
     return 0;
 }
 
+/* Serves once; *newest becomes the epoch of the broker that has taken over, or 0. */
+static cairn_err serve_once(const struct crn_broker_conf *conf, const struct crn_log *log,
+                            uint64_t *newest, struct crn_errinfo *ei)
+{
+    struct crn_server *server = NULL;
+    cairn_err rc;
+
+    rc = crn_server_open(conf, log, *newest, &server, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_server_run(server, ei);
+    *newest = rc == CAIRN_OK ? crn_server_replaced_by(server) : 0;
+    crn_server_close(server);
+    return rc;
+}
+
 static int main_serve(const struct crn_broker_conf *conf)
 {
     struct crn_log log = {.level = (enum crn_log_level)conf->log_level, .who = "broker"};
     struct crn_errinfo ei = {0};
-    struct crn_server *server = NULL;
-    cairn_err rc;
+    uint64_t newest = 0;
+    cairn_err rc = CAIRN_OK;
 
-    rc = crn_server_open(conf, &log, &server, &ei);
-    if (rc == CAIRN_OK)
-        rc = crn_server_run(server, &ei);
-    crn_server_close(server);
+    while (crn_standby_wait(conf, &log, &newest)) {
+        rc = serve_once(conf, &log, &newest, &ei);
+        if (newest == 0)
+            break;
+    }
     if (rc != CAIRN_OK)
         crn_log(&log, CRN_ERROR, "%s", ei.msg);
     return rc == CAIRN_OK ? 0 : 1;

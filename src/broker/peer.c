@@ -156,22 +156,29 @@ static void bye_written(struct bufferevent *bev, void *arg)
 
 static void on_event(struct bufferevent *bev, short what, void *arg);
 
-void crn_peer_bye(struct peer *p, cairn_err code, const char *text)
+/* Sends a last message, and closes the connection. */
+static void peer_finish(struct peer *p, const struct crn_bp_msg *msg)
 {
     const struct timeval limit = {.tv_sec = BYE_S};
-    struct crn_bp_msg msg = {.type = CRN_BP_BYE, .u.done = {.code = code}};
 
-    (void)snprintf(msg.u.done.text, sizeof(msg.u.done.text), "%.*s", CRN_BP_TEXT - 1, text);
     if (p->state == PEER_OPEN)
         crn_turns_closed(p->server->turns, server_now(p->server), p->index);
     peer_uncount(p);
     set_state(p, PEER_CLOSING);
     crn_server_admit(p->server);
-    if (send_message(p, &msg) != 0)
+    if (send_message(p, msg) != 0)
         return;
     (void)bufferevent_disable(p->bev, EV_READ);
     bufferevent_setcb(p->bev, NULL, bye_written, on_event, p);
     bufferevent_set_timeouts(p->bev, NULL, &limit);
+}
+
+void crn_peer_bye(struct peer *p, cairn_err code, const char *text)
+{
+    struct crn_bp_msg msg = {.type = CRN_BP_BYE, .u.done = {.code = code}};
+
+    (void)snprintf(msg.u.done.text, sizeof(msg.u.done.text), "%.*s", CRN_BP_TEXT - 1, text);
+    peer_finish(p, &msg);
 }
 
 void crn_server_pump(struct crn_server *s)
@@ -182,6 +189,13 @@ void crn_server_pump(struct crn_server *s)
     while (crn_turns_next(s->turns, server_now(s), &conn, &msg.u.status))
         if (s->peer[conn].state == PEER_OPEN)
             (void)send_message(&s->peer[conn], &msg);
+}
+
+static void on_probe(struct peer *p)
+{
+    const struct crn_bp_msg msg = {.type = CRN_BP_SERVING, .u.serving.epoch = p->server->epoch};
+
+    peer_finish(p, &msg);
 }
 
 /* Login. --------------------------------------------------------------------------------------- */
@@ -377,6 +391,8 @@ static int peer_handle(struct peer *p, const struct crn_bp_msg *msg)
     p->heard_ns = server_now(p->server);
     if (p->state == PEER_SILENT && msg->type == CRN_BP_HELLO)
         on_hello(p, &msg->u.hello);
+    else if (p->state == PEER_SILENT && msg->type == CRN_BP_PROBE)
+        on_probe(p);
     else if (p->state == PEER_CHALLENGED && msg->type == CRN_BP_PROOF_MSG)
         on_proof(p, &msg->u.proof);
     else if (p->state == PEER_OPEN && msg->type == CRN_BP_REPORT)

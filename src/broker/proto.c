@@ -242,6 +242,19 @@ static void proto_done(struct io *io, struct crn_bp_done *m)
     proto_text(io, m->text, sizeof(m->text));
 }
 
+static void proto_probe(struct io *io, struct crn_bp_probe *m)
+{
+    proto_magic(io);
+    proto_u16(io, &m->major);
+    proto_u16(io, &m->minor);
+}
+
+static void proto_serving(struct io *io, struct crn_bp_serving *m)
+{
+    proto_magic(io);
+    proto_u64(io, &m->epoch);
+}
+
 static void proto_visit(struct io *io, struct crn_bp_msg *msg)
 {
     switch (msg->type) {
@@ -278,6 +291,12 @@ static void proto_visit(struct io *io, struct crn_bp_msg *msg)
     case CRN_BP_DONE:
     case CRN_BP_BYE:
         proto_done(io, &msg->u.done);
+        return;
+    case CRN_BP_PROBE:
+        proto_probe(io, &msg->u.probe);
+        return;
+    case CRN_BP_SERVING:
+        proto_serving(io, &msg->u.serving);
         return;
     }
     io->bad = 1;
@@ -319,7 +338,7 @@ cairn_err crn_bp_decode(const void *frame, size_t size, struct crn_bp_msg *ret,
     unsigned type = crn_view_u16(&v);
 
     memset(ret, 0, sizeof(*ret));
-    if (v.failed || len != size - 4 || type < CRN_BP_HELLO || type > CRN_BP_BYE)
+    if (v.failed || len != size - 4 || type < CRN_BP_HELLO || type > CRN_BP_SERVING)
         return crn_fail(ei, CAIRN_EFORMAT, 0, "not a message of the broker protocol");
     ret->type = (enum crn_bp_type)type;
     proto_visit(&io, ret);

@@ -39,7 +39,9 @@ enum crn_bp_type {
     CRN_BP_REQUEST_ROW = 9,
     CRN_BP_CONTROL = 10, /* person -> broker; answered with DONE */
     CRN_BP_DONE = 11,
-    CRN_BP_BYE = 12 /* broker -> peer: why the connection ends */
+    CRN_BP_BYE = 12,    /* broker -> peer: why the connection ends */
+    CRN_BP_PROBE = 13,  /* broker -> broker, instead of HELLO: do you serve? */
+    CRN_BP_SERVING = 14 /* the answer: yes; the connection ends */
 };
 
 struct crn_bp_hello {
@@ -60,7 +62,7 @@ struct crn_bp_proof {
 };
 
 struct crn_bp_welcome {
-    uint64_t epoch; /* differs after each start of the broker */
+    uint64_t epoch; /* rises with each start of the broker, and with each takeover */
     uint64_t lease_ns;
     uint64_t report_ns; /* report at least this often while something is open */
     uint8_t is_admin;
@@ -184,6 +186,14 @@ struct crn_bp_done {
     char text[CRN_BP_TEXT];
 };
 
+struct crn_bp_probe {
+    uint16_t major, minor;
+};
+
+struct crn_bp_serving {
+    uint64_t epoch;
+};
+
 struct crn_bp_msg {
     enum crn_bp_type type;
     union {
@@ -198,6 +208,8 @@ struct crn_bp_msg {
         struct crn_bp_request_row request_row;
         struct crn_bp_control control;
         struct crn_bp_done done; /* also BYE */
+        struct crn_bp_probe probe;
+        struct crn_bp_serving serving;
     } u;
 };
 

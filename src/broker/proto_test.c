@@ -58,6 +58,12 @@ static void fill(struct crn_bp_msg *msg, enum crn_bp_type type)
     case CRN_BP_CONTROL:
         msg->u.control = (struct crn_bp_control){.op = 3, .id = 4, .argument = "ordered"};
         return;
+    case CRN_BP_PROBE:
+        msg->u.probe = (struct crn_bp_probe){.major = 1, .minor = 3};
+        return;
+    case CRN_BP_SERVING:
+        msg->u.serving.epoch = UINT64_MAX - 1;
+        return;
     default:
         msg->u.done = (struct crn_bp_done){.code = -63, .text = "no"};
         return;
@@ -70,7 +76,7 @@ static void all_messages_survive(void **state)
     unsigned type;
 
     (void)state;
-    for (type = CRN_BP_HELLO; type <= CRN_BP_BYE; type++) {
+    for (type = CRN_BP_HELLO; type <= CRN_BP_SERVING; type++) {
         struct crn_bp_msg in, out;
         struct crn_buf b = {0};
         size_t size;
@@ -106,7 +112,7 @@ static void every_cut_is_refused(void **state)
     unsigned type;
 
     (void)state;
-    for (type = CRN_BP_HELLO; type <= CRN_BP_BYE; type++) {
+    for (type = CRN_BP_HELLO; type <= CRN_BP_SERVING; type++) {
         struct crn_bp_msg in, out;
         struct crn_buf b = {0};
         size_t cut;
@@ -168,7 +174,7 @@ static void damaged_bytes_do_no_harm(void **state)
         struct crn_buf b = {0};
         unsigned flips = 1 + (unsigned)crn_rng_below(&rng, 4);
 
-        fill(&in, (enum crn_bp_type)(1 + crn_rng_below(&rng, CRN_BP_BYE)));
+        fill(&in, (enum crn_bp_type)(1 + crn_rng_below(&rng, CRN_BP_SERVING)));
         crn_bp_encode(&in, &b);
         for (; flips > 0; flips--)
             b.data[4 + crn_rng_below(&rng, b.len - 4)] ^=

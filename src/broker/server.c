@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/rng.h"
 #include "broker/address.h"
 #include "broker/changes.h"
 #include "broker/decisions.h"
@@ -137,7 +136,7 @@ static cairn_err open_listeners(struct crn_server *s, struct crn_errinfo *ei)
     cairn_err rc = CAIRN_OK;
     size_t i;
 
-    while (rc == CAIRN_OK && crn_broker_list_next(&at, text, sizeof(text))) {
+    while (rc == CAIRN_OK && crn_address_next(&at, text, sizeof(text))) {
         rc = crn_address_parse(text, CRN_BROKER_PORT, &address, ei);
         if (rc == CAIRN_OK)
             rc = address.is_unix ? listen_unix(s, &address, text, ei)
@@ -185,12 +184,36 @@ static void note_history(struct crn_server *s)
     }
 }
 
+/* Says BYE, so that jobs know at once to reconnect, or to proceed on their own. */
+static void server_leave(struct crn_server *s, const char *why)
+{
+    const struct timeval moment = {.tv_usec = 200000};
+    uint32_t i;
+
+    for (i = 0; i < s->nslots; i++)
+        if (s->peer[i].state == PEER_OPEN)
+            crn_peer_bye(&s->peer[i], CAIRN_ESERVICE, why);
+    (void)event_base_loopexit(s->base, &moment);
+}
+
+static void step_down(struct crn_server *s)
+{
+    if (s->watch == NULL || s->replaced_by != 0 || s->is_ending)
+        return;
+    s->replaced_by = crn_standby_watch_seen(s->watch);
+    if (s->replaced_by == 0)
+        return;
+    crn_log(&s->log, CRN_WARN, "another broker has taken over: stepping down");
+    server_leave(s, "another broker has taken over");
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
     struct crn_server *s = arg;
 
     (void)fd;
     (void)what;
+    step_down(s);
     crn_turns_tick(s->turns, server_now(s));
     note_history(s);
     crn_peer_expire_logins(s);
@@ -278,9 +301,6 @@ static cairn_err open_core(struct crn_server *s, struct crn_errinfo *ei)
     unsigned unknown = 0;
     cairn_err rc;
 
-    do
-        s->epoch = crn_random_u64();
-    while (s->epoch == 0);
     s->peer = calloc(n, sizeof(*s->peer));
     if (s->peer == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory for %u connections", n);
@@ -365,19 +385,14 @@ static void close_verifier(struct crn_server *s)
     crn_verifier_stop(s->verifier);
 }
 
-/* Says BYE, so that jobs know at once to reconnect, or to proceed on their own. */
 static void on_signal(evutil_socket_t number, short what, void *arg)
 {
-    const struct timeval moment = {.tv_usec = 200000};
     struct crn_server *s = arg;
-    uint32_t i;
 
     (void)what;
     crn_log(&s->log, CRN_INFO, "signal %d: stopping", (int)number);
-    for (i = 0; i < s->nslots; i++)
-        if (s->peer[i].state == PEER_OPEN)
-            crn_peer_bye(&s->peer[i], CAIRN_ESERVICE, "the broker stops");
-    (void)event_base_loopexit(s->base, &moment);
+    s->is_ending = 1;
+    server_leave(s, "the broker stops");
 }
 
 static cairn_err open_signals(struct crn_server *s, struct crn_errinfo *ei)
@@ -409,6 +424,17 @@ static void close_metrics(struct crn_server *s)
         evhttp_free(s->http);
 }
 
+static cairn_err open_watch(struct crn_server *s, struct crn_errinfo *ei)
+{
+    return s->conf->peers[0] != '\0' ? crn_standby_watch_start(s->conf, s->epoch, &s->watch, ei)
+                                     : CAIRN_OK;
+}
+
+static void close_watch(struct crn_server *s)
+{
+    crn_standby_watch_stop(s->watch);
+}
+
 static void server_nothing(struct crn_server *s)
 {
     (void)s;
@@ -421,7 +447,7 @@ static const struct step {
 } steps[] = {
     {raise_limit, server_nothing},     {open_base, close_base},           {open_core, close_core},
     {open_verifier, close_verifier},   {open_signals, close_signals},     {open_tick, close_tick},
-    {crn_metrics_open, close_metrics}, {open_listeners, close_listeners},
+    {crn_metrics_open, close_metrics}, {open_listeners, close_listeners}, {open_watch, close_watch},
 };
 #define NSTEPS (sizeof(steps) / sizeof(steps[0]))
 
@@ -433,7 +459,7 @@ static void close_steps(struct crn_server *s, size_t n)
 }
 
 cairn_err crn_server_open(const struct crn_broker_conf *conf, const struct crn_log *log,
-                          struct crn_server **ret, struct crn_errinfo *ei)
+                          uint64_t newest, struct crn_server **ret, struct crn_errinfo *ei)
 {
     struct crn_server *s = calloc(1, sizeof(*s));
     cairn_err rc;
@@ -445,6 +471,9 @@ cairn_err crn_server_open(const struct crn_broker_conf *conf, const struct crn_l
     s->log = *log;
     s->clock = crn_clock_real();
     s->started_ns = server_now(s);
+    s->epoch = (uint64_t)s->clock->wall_ns(s->clock);
+    if (s->epoch <= newest)
+        s->epoch = newest + 1;
     for (i = 0; i < NSTEPS; i++) {
         rc = steps[i].open(s, ei);
         if (rc != CAIRN_OK) {
@@ -461,6 +490,11 @@ cairn_err crn_server_run(struct crn_server *s, struct crn_errinfo *ei)
     if (event_base_dispatch(s->base) < 0)
         return crn_fail(ei, CAIRN_EIO, 0, "the event loop failed");
     return CAIRN_OK;
+}
+
+uint64_t crn_server_replaced_by(const struct crn_server *s)
+{
+    return s->replaced_by;
 }
 
 void crn_server_close(struct crn_server *s)

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "broker/history.h"
 #include "broker/server.h"
+#include "broker/standby.h"
 #include "broker/verifier.h"
 
 #define MAX_LISTENERS 16
@@ -82,7 +83,10 @@ struct crn_server {
     struct crn_verifier *verifier;
     struct crn_turns *turns;
     struct crn_history *history;
-    uint64_t epoch;
+    uint64_t epoch;                  /* above that of any broker known to have served before */
+    struct crn_standby_watch *watch; /* NULL: no peers */
+    uint64_t replaced_by;            /* epoch of the broker that serves now; 0: this one does */
+    int is_ending;
     int64_t started_ns;
     struct peer *peer; /* nslots: max_connections and max_logins */
     uint32_t nslots;
