@@ -85,8 +85,8 @@ static void on_progress(void *arg, uint64_t runs)
     crn_progress_add(arg, runs);
 }
 
-static void put_bounds(struct sim_args *a, const struct crn_platform *p,
-                       const struct sim_row *where)
+static void put_theorem1(struct sim_args *a, const struct crn_platform *p,
+                         const struct sim_row *where)
 {
     struct crn_job_class storage[CRN_PLATFORM_CLASSES];
     struct crn_steady steady;
@@ -94,17 +94,15 @@ static void put_bounds(struct sim_args *a, const struct crn_platform *p,
     struct sim_row r = *where;
 
     crn_model_steady(p, storage, &steady);
-    r.summary = NULL;
-    r.bound = &bound;
     crn_bound_theorem1(&steady, NULL, &bound);
-    r.strategy = "lower-bound";
-    crn_sim_report_row(&a->report, &r);
-    crn_bound_exact(&steady, NULL, &bound);
-    r.strategy = "steady-bound";
+    r.summary = NULL;
+    r.theorem1 = &bound;
+    r.bound = bound.waste;
+    r.strategy = "theorem-1";
     crn_sim_report_row(&a->report, &r);
 }
 
-/* One bandwidth and MTBF: all strategies, then the bounds. */
+/* One bandwidth and MTBF: all strategies, then theorem 1. */
 static cairn_err run_point(struct cli *cli, struct sim_args *a, double bandwidth,
                            double node_mtbf_s)
 {
@@ -122,10 +120,12 @@ static cairn_err run_point(struct cli *cli, struct sim_args *a, double bandwidth
         if (rc != CAIRN_OK)
             return rc;
         r.strategy = a->strategy[i].name;
+        r.mode = crn_strategy_mode(&a->strategy[i]);
         r.summary = &s;
+        r.bound = crn_montecarlo_bound(&p, &s, &a->strategy[i], &a->mc.model);
         crn_sim_report_row(&a->report, &r);
     }
-    put_bounds(a, &p, &r);
+    put_theorem1(a, &p, &r);
     return CAIRN_OK;
 }
 
@@ -169,10 +169,13 @@ static int sim_list(struct cli *cli)
     (void)printf("\nPolicies:\n");
     for (i = 0; i < n; i++)
         (void)printf("  %-18s %s\n", policies[i]->name, policies[i]->summary);
-    (void)printf("\nPeriods, of a strategy POLICY-PERIOD[-async]:\n  ");
+    (void)printf("\nPeriods, of a strategy POLICY-PERIOD[-async|-newest]:\n  ");
     for (i = 0; i < CRN_PERIOD_RULES; i++)
         (void)printf("%s%s", i > 0 ? ", " : "", crn_period_rule_name((enum crn_period_rule)i));
-    (void)printf(" (daly unless told)\n\nStrategies of --strategy all:\n");
+    (void)printf(" (daly unless told)\n  Writes: while the job stops; -async: in the background, "
+                 "what is captured at the "
+                 "grant;\n  -newest: in the background, the newest of captures at times of their "
+                 "own\n\nStrategies of --strategy all:\n");
     for (name = crn_strategy_names; *name != NULL; name++)
         (void)printf("  %s\n", *name);
     return crn_cli_end(cli, CLI_OK);
@@ -315,7 +318,7 @@ const struct cli_command crn_cmd_sim = {
     .args = "platform | flush | nodes [OPTION...]",
     .help = "Simulates jobs that share a file system, or one job at scale",
     .about = "`platform` simulates jobs that share a file system and tells how much of "
-             "the node-time each strategy for its token wastes, beside lower bounds.\n"
+             "the node-time each strategy for its token wastes, beside a lower bound for each.\n"
              "`flush` predicts how long the nodes of a machine need to write a "
              "checkpoint to so many files (a number, or a ratio to the nodes such as "
              "1:4), how far the slowest leader lags, and its bottleneck: "
@@ -334,12 +337,12 @@ const struct cli_command crn_cmd_sim = {
                "  --bandwidth LIST  instead of the platform's: 40GB/s,80GB/s\n"
                "  --mtbf LIST       of a node, instead of the platform's: 2y,10y\n"
                "  --system-mtbf L   the same for the whole system: 1h,4h\n"
-               "  --strategy LIST   policy[-period][-async], or all (all)\n"
+               "  --strategy LIST   policy[-period][-async|-newest], or all (all)\n"
                "  --runs N          simulations for each point (200), seeds 1, 2, ...\n"
                "  --seed N          first seed (1)\n"
                "  --days N          simulated; the first and the last are not measured (60)\n"
                "  --period TIME     of strategies with a fixed period (1h)\n"
-               "  --capture TIME    local capture of async strategies (60s)\n"
+               "  --capture TIME    local capture of -async and -newest (60s)\n"
                "  --threads N       (all cores)\n"
                "  --classes         also waste and waiting of each class of jobs\n"
                "  --csv             comma-separated values\n"

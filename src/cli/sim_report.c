@@ -57,12 +57,13 @@ static void json_row(struct crn_json *j, const struct sim_row *row)
     crn_json_f64(j, "bandwidth", row->bandwidth);
     crn_json_f64(j, "node_mtbf_s", row->node_mtbf_s);
     crn_json_f64(j, "system_mtbf_s", row->system_mtbf_s);
+    crn_json_f64(j, "bound", row->bound);
     if (row->summary != NULL) {
+        crn_json_str(j, "mode", row->mode);
         json_summary(j, row->summary);
     } else {
-        crn_json_f64(j, "bound", row->bound->waste);
-        crn_json_f64(j, "lambda", row->bound->lambda);
-        crn_json_f64(j, "device_use", row->bound->device_use);
+        crn_json_f64(j, "lambda", row->theorem1->lambda);
+        crn_json_f64(j, "device_use", row->theorem1->device_use);
     }
     crn_json_end_object(j);
 }
@@ -74,12 +75,12 @@ static void csv_row(const struct sim_row *row)
     (void)printf("%s,%.9g,%.9g,%.9g,", row->strategy, row->bandwidth, row->node_mtbf_s,
                  row->system_mtbf_s);
     if (s == NULL)
-        (void)printf("0,%.9g,,,,,,,,,\n", row->bound->waste);
+        (void)printf("0,%.9g,,,,,,,,,,,\n", row->bound);
     else
-        (void)printf("%llu,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g\n",
+        (void)printf("%llu,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%s,%.9g\n",
                      (unsigned long long)s->runs, s->waste.mean, s->waste.stderr_mean, s->waste.p10,
                      s->waste.p25, s->waste.p50, s->waste.p75, s->waste.p90, s->waste_io.mean,
-                     s->slowdown.mean, (double)s->runs / s->wall_s);
+                     s->slowdown.mean, (double)s->runs / s->wall_s, row->mode, row->bound);
 }
 
 static void sim_report_where(struct cli_table *t, const struct sim_row *row)
@@ -112,6 +113,7 @@ static void table_row(struct cli_table *t, const struct sim_row *row)
     sim_report_where(t, row);
     crn_table_add(t, "%.4f", s->waste.mean);
     crn_table_add(t, "%.4f", s->waste.stderr_mean);
+    crn_table_add(t, "%.4f", row->bound);
     crn_table_add(t, "%.3f", s->waste.p10);
     crn_table_add(t, "%.3f", s->waste.p25);
     crn_table_add(t, "%.3f", s->waste.p75);
@@ -119,15 +121,16 @@ static void table_row(struct cli_table *t, const struct sim_row *row)
     crn_table_add(t, "%.4f", s->waste_io.mean);
     crn_table_add(t, "%.2f", s->slowdown.mean);
     crn_table_add(t, "%.0f", (double)s->runs / s->wall_s);
+    crn_table_add(t, "%s", row->mode);
 }
 
-static void bound_row(struct cli_table *t, const struct sim_row *row)
+static void theorem1_row(struct cli_table *t, const struct sim_row *row)
 {
     int i;
 
     sim_report_where(t, row);
-    crn_table_add(t, "%.4f", row->bound->waste);
-    for (i = 0; i < 8; i++)
+    crn_table_add(t, "%.4f", row->bound);
+    for (i = 0; i < 10; i++)
         crn_table_add(t, "%s", "");
 }
 
@@ -138,7 +141,7 @@ void crn_sim_report_row(struct sim_report *r, const struct sim_row *row)
     } else if (r->is_csv) {
         csv_row(row);
     } else if (row->summary == NULL) {
-        bound_row(&r->table, row);
+        theorem1_row(&r->table, row);
     } else {
         table_row(&r->table, row);
         class_rows(&r->classes, row);
@@ -147,14 +150,14 @@ void crn_sim_report_row(struct sim_report *r, const struct sim_row *row)
 
 static void begin_tables(struct sim_report *r)
 {
-    static const char *const head[] = {"STRATEGY", "BANDWIDTH", "MTBF", "WASTE",
-                                       "+-",       "P10",       "P25",  "P75",
-                                       "P90",      "WITH I/O",  "SLOW", "RUNS/S"};
+    static const char *const head[] = {"STRATEGY", "BANDWIDTH", "MTBF",   "WASTE", "+-",
+                                       "BOUND",    "P10",       "P25",    "P75",   "P90",
+                                       "WITH I/O", "SLOW",      "RUNS/S", "WRITES"};
     static const char *const class_head[] = {"STRATEGY", "BANDWIDTH", "MTBF",      "CLASS",
                                              "SHARE",    "WASTE",     "MEAN WAIT", "LONGEST"};
     size_t i;
 
-    crn_table_begin(&r->table, "lrrrrrrrrrrr");
+    crn_table_begin(&r->table, "lrrrrrrrrrrrrl");
     for (i = 0; i < sizeof(head) / sizeof(head[0]); i++)
         crn_table_add(&r->table, "%s", head[i]);
     crn_table_begin(&r->classes, "lrrlrrrr");
@@ -176,7 +179,7 @@ void crn_sim_report_begin(struct sim_report *r, const struct crn_platform *p,
     } else if (r->is_csv) {
         (void)printf(
             "strategy,bandwidth,node_mtbf_s,system_mtbf_s,runs,waste,stderr,p10,p25,p50,p75,"
-            "p90,waste_io,checkpoint_slowdown,simulations_per_s\n");
+            "p90,waste_io,checkpoint_slowdown,simulations_per_s,mode,bound\n");
     } else {
         begin_tables(r);
     }

@@ -14,12 +14,14 @@ struct sim_report {
     struct cli_table table, classes;
 };
 
-/* One strategy or bound at one bandwidth and MTBF. */
+/* One strategy, or theorem 1, at one bandwidth and MTBF. */
 struct sim_row {
     const char *strategy;
+    const char *mode; /* what is written when the turn comes; NULL: theorem 1 */
     double bandwidth, node_mtbf_s, system_mtbf_s;
-    const struct crn_summary *summary; /* NULL: a bound */
-    const struct crn_bound *bound;
+    const struct crn_summary *summary; /* NULL: theorem 1 */
+    double bound;                      /* of these jobs, in this mode; or theorem 1 */
+    const struct crn_bound *theorem1;  /* or NULL */
 };
 
 void crn_sim_report_begin(struct sim_report *r, const struct crn_platform *p,

@@ -14,8 +14,11 @@ struct crn_job_class {
     double nodes; /* q: of each */
     /* how long a checkpoint blocks the job; C unless the write is in the background */
     double block_s;
-    double device_s; /* C: how long it occupies the file system */
+    double device_s; /* C: how long it occupies the file system; it is committed then */
     double recovery_s;
+    /* For crn_bound_exact. A job ends after work_s of work (0: never). Before its first commit
+     * failures cost input_s instead of recovery_s. Its own input and output take own_s. */
+    double work_s, input_s, own_s;
 };
 
 struct crn_steady {
@@ -49,10 +52,11 @@ struct crn_bound {
 /* Theorem 1: equation 8 with the smallest lambda that meets equation 6, then equation 7.
  * ret_period: one per class; may be NULL. */
 void crn_bound_theorem1(const struct crn_steady *s, double *ret_period, struct crn_bound *ret);
-/* The same bound without the first-order model: no schedule that writes its checkpoints in
- * block_s wastes less, in expectation, however it shares the device. Lagrangian bound: jobs may
- * also be idle, which uses no device; failures strike at any time. ret_work: work between
- * commits, one per class; may be NULL. */
+/* A bound without the first-order model: no schedule wastes less of the jobs' node-time, in
+ * expectation, however it shares the device. The waste includes own_s. Lagrangian bound: jobs may
+ * also be idle, which uses no device; failures strike at any time; a job needs no checkpoint after
+ * its last work. With block_s < device_s the rest of the write is in the background, and the
+ * checkpoint counts when it ends. ret_work: work between commits, one per class; may be NULL. */
 void crn_bound_exact(const struct crn_steady *s, double *ret_work, struct crn_bound *ret);
 
 #endif

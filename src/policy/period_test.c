@@ -46,8 +46,7 @@ static struct crn_steady apex(struct crn_job_class c[4], double bandwidth, doubl
     int i;
 
     for (i = 0; i < 4; i++) {
-        c[i].jobs = share[i] * 17784 / nodes[i];
-        c[i].nodes = nodes[i];
+        c[i] = (struct crn_job_class){.jobs = share[i] * 17784 / nodes[i], .nodes = nodes[i]};
         c[i].block_s = c[i].device_s = c[i].recovery_s = nodes[i] * 32 * checkpoint[i] / bandwidth;
     }
     return (struct crn_steady){
@@ -176,6 +175,61 @@ static void test_exact_is_a_bound(void **state)
     assert_true(feasible > 100);
 }
 
+/* A job with an end: the closed forms of one segment without a checkpoint, and of a job so long
+ * that its end does not matter. A shorter job wastes less. */
+static void test_jobs_that_end(void **state)
+{
+    struct crn_job_class c = {.jobs = 1,
+                              .nodes = 10,
+                              .block_s = 600,
+                              .device_s = 600,
+                              .recovery_s = 600,
+                              .work_s = 50,
+                              .input_s = 30,
+                              .own_s = 40};
+    struct crn_steady s = {
+        .cls = &c, .n = 1, .nodes = 10, .node_mtbf_s = 200000, .device_share = 1};
+    struct crn_bound b;
+    double last = 0, mtbf = 20000;
+    int k;
+
+    (void)state;
+    crn_bound_exact(&s, NULL, &b);
+    assert_near(b.waste, 1 - 50 / (40 + mtbf * exp(30 / mtbf) * expm1(50 / mtbf)), 1e-12);
+    for (k = 0; k < 16; k++) {
+        c.work_s *= 3;
+        c.own_s = 0;
+        crn_bound_exact(&s, NULL, &b);
+        assert_true(b.waste > last);
+        last = b.waste;
+    }
+    c.work_s = 0;
+    crn_bound_exact(&s, NULL, &b);
+    assert_near(last, b.waste, 1e-4);
+    assert_true(last < b.waste);
+}
+
+/* In the background a job stops less, but a checkpoint counts only when its write has ended. */
+static void test_background(void **state)
+{
+    struct crn_job_class c = {
+        .jobs = 1, .nodes = 10, .block_s = 60, .device_s = 600, .recovery_s = 600};
+    struct crn_steady s = {
+        .cls = &c, .n = 1, .nodes = 10, .node_mtbf_s = 200000, .device_share = 1};
+    struct crn_bound behind, front, none;
+    double work = 0, mtbf = 20000;
+
+    (void)state;
+    crn_bound_exact(&s, &work, &behind);
+    assert_near(1 - behind.waste,
+                exp(-540 / mtbf) * (1 - crn_period_waste_exact(work, 60, 600, mtbf)), 1e-12);
+    c.block_s = 600;
+    crn_bound_exact(&s, NULL, &front);
+    c.block_s = c.device_s = 60; /* a faster file system is better still */
+    crn_bound_exact(&s, NULL, &none);
+    assert_true(none.waste < behind.waste && behind.waste < front.waste);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +240,8 @@ int main(void)
         cmocka_unit_test(test_theorem1_is_optimal),
         cmocka_unit_test(test_exact_meets_first_order),
         cmocka_unit_test(test_exact_is_a_bound),
+        cmocka_unit_test(test_jobs_that_end),
+        cmocka_unit_test(test_background),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

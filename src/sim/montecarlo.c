@@ -20,7 +20,8 @@ struct montecarlo_block {
 struct montecarlo_work {
     const struct crn_montecarlo *mc;
     struct crn_model model, baseline;
-    double *waste, *waste_io, *slowdown; /* by run; written by the thread that took the block */
+    /* By run; written by the thread that took the block. */
+    double *waste, *waste_io, *slowdown, *baseline_work;
     struct montecarlo_block *blocks;
     uint64_t nblocks;
     struct crn_mutex mu;
@@ -78,6 +79,7 @@ static cairn_err one_run(struct montecarlo_work *w, uint64_t run, struct crn_sim
     if (rc != CAIRN_OK)
         return rc;
     base = montecarlo_total(&r, w->baseline.nclasses);
+    w->baseline_work[run] = crn_sim_work(&base);
     rc = crn_simulate(&w->model, seed, &r, ei);
     if (rc != CAIRN_OK)
         return rc;
@@ -148,6 +150,7 @@ static void montecarlo_summarize(struct montecarlo_work *w, struct crn_summary *
     uint64_t runs = w->mc->runs;
     struct crn_sim_result sum = {0};
     struct crn_sim_class_result all;
+    double seconds = (double)runs * (m->end_s - m->start_s);
     double occupied;
     uint64_t b;
     size_t i;
@@ -163,9 +166,12 @@ static void montecarlo_summarize(struct montecarlo_work *w, struct crn_summary *
         ret->use[u] = all.use[u] / occupied;
     ret->lost = all.lost / occupied;
     ret->idle = sum.idle / (sum.idle + occupied);
-    ret->device_busy = sum.device_busy / (double)runs / (m->end_s - m->start_s);
+    ret->device_busy = sum.device_busy / seconds;
+    for (b = 0; b < runs; b++)
+        ret->baseline += w->baseline_work[b] / seconds;
     for (i = 0; i < m->nclasses; i++) {
         summarize_class(&sum.cls[i], occupied, runs, &ret->cls[i]);
+        ret->cls[i].nodes = crn_sim_occupied(&sum.cls[i]) / seconds;
         memcpy(ret->cls[i].name, m->cls[i].name, sizeof(ret->cls[i].name));
     }
     if (ret_waste != NULL)
@@ -184,8 +190,10 @@ static cairn_err run_all(struct montecarlo_work *w, struct crn_summary *ret, dou
     w->waste = calloc(runs, sizeof(*w->waste));
     w->waste_io = calloc(runs, sizeof(*w->waste_io));
     w->slowdown = calloc(runs, sizeof(*w->slowdown));
+    w->baseline_work = calloc(runs, sizeof(*w->baseline_work));
     w->blocks = calloc(w->nblocks, sizeof(*w->blocks));
-    if (w->waste == NULL || w->waste_io == NULL || w->slowdown == NULL || w->blocks == NULL)
+    if (w->waste == NULL || w->waste_io == NULL || w->slowdown == NULL ||
+        w->baseline_work == NULL || w->blocks == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, 0, "%llu simulations", (unsigned long long)runs);
     run_threads(w);
     if (w->ei.code != CAIRN_OK) {
@@ -217,9 +225,36 @@ cairn_err crn_montecarlo(const struct crn_platform *p, const struct crn_strategy
     free(w.waste);
     free(w.waste_io);
     free(w.slowdown);
+    free(w.baseline_work);
     free(w.blocks);
     ret->wall_s = (double)(clock->mono_ns(clock) - begin_ns) * 1e-9;
     return rc;
+}
+
+/* The bound. ----------------------------------------------------------------------------------- */
+
+double crn_montecarlo_bound(const struct crn_platform *p, const struct crn_summary *s,
+                            const struct crn_strategy *mode, const struct crn_model_options *opt)
+{
+    struct crn_job_class storage[CRN_PLATFORM_CLASSES];
+    struct crn_steady steady;
+    struct crn_bound bound;
+    double nodes = 0;
+    size_t i;
+
+    crn_model_steady(p, storage, &steady);
+    for (i = 0; i < p->nclasses; i++) {
+        storage[i].jobs = s->cls[i].nodes / p->cls[i].nodes;
+        storage[i].work_s = p->cls[i].work_s;
+        storage[i].input_s = p->cls[i].input_bytes / p->bandwidth;
+        storage[i].own_s = storage[i].input_s + p->cls[i].output_bytes / p->bandwidth;
+        if (mode != NULL && mode->is_async)
+            storage[i].block_s = fmin(opt->capture_s, storage[i].block_s);
+        nodes += s->cls[i].nodes;
+    }
+    steady.nodes = nodes;
+    crn_bound_exact(&steady, NULL, &bound);
+    return 1 - nodes * (1 - bound.waste) / s->baseline;
 }
 
 /* Least bandwidth. ----------------------------------------------------------------------------- */
@@ -272,8 +307,7 @@ cairn_err crn_montecarlo_least_bandwidth(const struct crn_platform *p,
     return CAIRN_OK;
 }
 
-double crn_montecarlo_least_bandwidth_bound(const struct crn_platform *p, crn_bound_fn bound,
-                                            double waste)
+double crn_montecarlo_least_bandwidth_theorem1(const struct crn_platform *p, double waste)
 {
     struct montecarlo_search s = search_begin(p->bandwidth);
     struct crn_platform at = *p;
@@ -284,7 +318,21 @@ double crn_montecarlo_least_bandwidth_bound(const struct crn_platform *p, crn_bo
     do {
         at.bandwidth = s.try_next;
         crn_model_steady(&at, storage, &steady);
-        bound(&steady, NULL, &b);
+        crn_bound_theorem1(&steady, NULL, &b);
     } while (search_next(&s, b.waste <= waste));
     return s.high;
+}
+
+double crn_montecarlo_least_bandwidth_bound(const struct crn_platform *p,
+                                            const struct crn_summary *s,
+                                            const struct crn_strategy *mode, double waste,
+                                            const struct crn_model_options *opt)
+{
+    struct montecarlo_search search = search_begin(p->bandwidth);
+    struct crn_platform at = *p;
+
+    do
+        at.bandwidth = search.try_next;
+    while (search_next(&search, crn_montecarlo_bound(&at, s, mode, opt) <= waste));
+    return search.high;
 }

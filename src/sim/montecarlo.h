@@ -20,6 +20,7 @@ struct crn_montecarlo {
 struct crn_summary_class {
     char name[32];
     double share;          /* of the node-time that jobs received */
+    double nodes;          /* busy with it, on average */
     double waste;          /* 1 - work / node-time of the class */
     double mean_wait_s;    /* from request to service */
     double longest_wait_s; /* in any run */
@@ -35,6 +36,7 @@ struct crn_summary {
     double lost;               /* of it: computed and undone */
     double idle;               /* share of all node-time */
     double device_busy;        /* share of time */
+    double baseline;           /* node-seconds of work that the baseline does in a second */
     struct crn_summary_class cls[CRN_PLATFORM_CLASSES];
     size_t nclasses;
     double wall_s;
@@ -46,6 +48,13 @@ CAIRN_CHECKED cairn_err crn_montecarlo(const struct crn_platform *p,
                                        const struct crn_montecarlo *mc, struct crn_summary *ret,
                                        double *ret_waste, struct crn_errinfo *ei);
 
+/* A lower bound on the expected waste of any schedule of the jobs that ran in these simulations,
+ * each of which lasts as long as is typical for its class: crn_bound_exact for their mix, relative
+ * to the same baseline. With mode NULL or in the foreground jobs stop for the whole write; else
+ * for the capture. p may have another bandwidth than was simulated. */
+double crn_montecarlo_bound(const struct crn_platform *p, const struct crn_summary *s,
+                            const struct crn_strategy *mode, const struct crn_model_options *opt);
+
 /* The smallest bandwidth (bytes/s, to 1 %) at which a strategy's average waste is at most waste;
  * infinite if 1e6 times the platform's own is not enough. */
 CAIRN_CHECKED cairn_err crn_montecarlo_least_bandwidth(const struct crn_platform *p,
@@ -53,9 +62,11 @@ CAIRN_CHECKED cairn_err crn_montecarlo_least_bandwidth(const struct crn_platform
                                                        double waste,
                                                        const struct crn_montecarlo *mc, double *ret,
                                                        struct crn_errinfo *ei);
-/* The same for a bound: crn_bound_theorem1 or crn_bound_exact. */
-typedef void (*crn_bound_fn)(const struct crn_steady *s, double *ret, struct crn_bound *ret_bound);
-double crn_montecarlo_least_bandwidth_bound(const struct crn_platform *p, crn_bound_fn bound,
-                                            double waste);
+/* The same for theorem 1, and for crn_montecarlo_bound. */
+double crn_montecarlo_least_bandwidth_theorem1(const struct crn_platform *p, double waste);
+double crn_montecarlo_least_bandwidth_bound(const struct crn_platform *p,
+                                            const struct crn_summary *s,
+                                            const struct crn_strategy *mode, double waste,
+                                            const struct crn_model_options *opt);
 
 #endif

@@ -20,16 +20,19 @@ struct simulate_job {
     int has_saved; /* there is a committed checkpoint */
     int has_read;  /* input or recovery is done */
     enum crn_sim_use use;
-    double use_since_s; /* clamped to the measured days */
-    double work_s;      /* total */
-    double saved_s;     /* of it: committed */
-    double captured_s;  /* of it: in the checkpoint being written */
+    double use_since_s;   /* clamped to the measured days */
+    double work_s;        /* total */
+    double saved_s;       /* of it: committed */
+    double captured_s;    /* of it: in the checkpoint being written ... */
+    double captured_at_s; /* ... taken then */
+    double newest_s; /* strategies that capture at times of their own: of it, in the newest ... */
+    double newest_at_s; /* ... taken then */
     double progress_s;  /* of it: done at run_since_s */
     double run_since_s;
     double risk_since_s; /* older work is committed */
     int is_asking;       /* waits for the file system or uses it */
     enum crn_io_kind kind;
-    double asked_s, started_s;
+    double asked_s;
     double request_at_s; /* time of the next checkpoint request */
 };
 
@@ -87,7 +90,7 @@ static void set_timer(struct sim *s, uint32_t slot)
     const struct simulate_job *j = &s->job[slot];
     double at = j->run_since_s + (j->work_s - j->progress_s);
 
-    if (!j->is_asking)
+    if (!j->is_asking || s->m->strategy.is_newest)
         at = fmin(at, j->request_at_s);
     crn_heap_set(&s->timers, slot, at);
 }
@@ -146,7 +149,7 @@ static void simulate_begin(struct sim *s, uint32_t slot)
 {
     struct simulate_job *j = &s->job[slot];
 
-    j->progress_s = j->saved_s;
+    j->progress_s = j->newest_s = j->saved_s;
     j->has_read = 0;
     set_use(s, j, j->has_saved ? CRN_USE_WAIT_RECOVERY : CRN_USE_WAIT_INPUT);
     simulate_ask(s, slot, j->has_saved ? CRN_IO_RECOVERY : CRN_IO_INPUT);
@@ -171,7 +174,12 @@ static void simulate_started(struct sim *s, uint32_t slot)
     struct simulate_job *j = &s->job[slot];
 
     account_wait(s, j);
-    j->started_s = s->now_s;
+    if (j->kind == CRN_IO_CHECKPOINT && s->m->strategy.is_newest) {
+        j->captured_s = j->newest_s;
+        j->captured_at_s = j->newest_at_s;
+        return; /* it computes on, or captures a newer one */
+    }
+    j->captured_at_s = s->now_s;
     stop_computing(s, slot, uses[j->kind]);
     j->captured_s = j->progress_s;
     if (j->kind == CRN_IO_CHECKPOINT && s->m->strategy.is_async)
@@ -187,16 +195,33 @@ static void simulate_committed(struct sim *s, uint32_t slot)
 
     j->saved_s = j->captured_s;
     j->has_saved = 1;
-    j->risk_since_s = is_async ? j->started_s : s->now_s;
-    j->request_at_s = s->now_s + c->request_after_s;
+    j->risk_since_s = is_async ? j->captured_at_s : s->now_s;
+    if (!s->m->strategy.is_newest)
+        j->request_at_s = s->now_s + c->request_after_s;
     if (is_measured(s)) {
         r->checkpoints++;
         r->slowdown += (s->now_s - j->asked_s) / c->checkpoint_s;
     }
-    if (j->use == CRN_USE_COMPUTE)
+    if (s->m->strategy.is_newest) {
+        if (j->newest_s > j->captured_s)
+            simulate_ask(s, slot, CRN_IO_CHECKPOINT);
+    } else if (j->use == CRN_USE_COMPUTE) {
         set_timer(s, slot);
-    else
+    } else {
         simulate_compute(s, slot);
+    }
+}
+
+/* A capture at a time of the job's own; it is written when the turn comes, if it is the newest. */
+static void simulate_captured(struct sim *s, uint32_t slot)
+{
+    struct simulate_job *j = &s->job[slot];
+
+    j->newest_s = j->progress_s;
+    j->newest_at_s = s->now_s;
+    j->request_at_s = s->now_s + class_of(s, j)->request_after_s;
+    if (!j->is_asking)
+        simulate_ask(s, slot, CRN_IO_CHECKPOINT);
 }
 
 static void free_nodes(struct sim *s, double nodes)
@@ -264,12 +289,17 @@ static void on_timer(struct sim *s, uint32_t slot)
     struct simulate_job *j = &s->job[slot];
 
     if (j->use == CRN_USE_CHECKPOINT) { /* the local capture is done, the write continues */
+        if (s->m->strategy.is_newest)
+            simulate_captured(s, slot);
         simulate_compute(s, slot);
     } else if (s->now_s >= j->run_since_s + (j->work_s - j->progress_s)) {
         crn_device_cancel(&s->device, slot, s->now_s); /* a checkpoint that is no longer needed */
         stop_computing(s, slot, CRN_USE_WAIT_OUTPUT);
         j->progress_s = j->work_s;
         simulate_ask(s, slot, CRN_IO_OUTPUT);
+    } else if (s->m->strategy.is_newest) {
+        stop_computing(s, slot, CRN_USE_CHECKPOINT);
+        crn_heap_set(&s->timers, slot, s->now_s + class_of(s, j)->block_s);
     } else {
         simulate_ask(s, slot, CRN_IO_CHECKPOINT);
         if (s->m->strategy.policy->is_blocking)

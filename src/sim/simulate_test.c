@@ -84,6 +84,30 @@ static void test_two_jobs(void **state)
     assert_near(r.device_busy, 1200, 1e-9);
 }
 
+/* Jobs that capture every 3600 s at times of their own. Both captures of the end of the first hour
+ * wait for one device: 3600 s of work and 60 s of capture, then the first is written until 4260 s,
+ * the second until 4860 s. A capture that a newer one replaces while it waits is never written. */
+static void test_newest_capture(void **state)
+{
+    struct crn_platform p = endless(2, 0);
+    struct crn_sim_result r;
+
+    (void)state;
+    r = simulate(&p, "delay-cost-fixed-newest", 4320.0 / 86400);
+    assert_near(r.cls[0].checkpoints, 1, 0);
+    assert_near(r.cls[0].use[CRN_USE_CHECKPOINT], 10 * 2 * 60.0, 1e-6);
+    assert_near(r.cls[0].use[CRN_USE_COMPUTE], 10 * 2 * 4260.0, 1e-6);
+    assert_near(r.device_busy, 660, 1e-9);
+    assert_near(r.cls[0].longest_wait_s, 600, 1e-9);
+
+    p = endless(8, 0); /* a round of writes takes 4800 s: more than a period */
+    r = simulate(&p, "delay-cost-fixed-newest", 10);
+    assert_near(r.device_busy, 8 * 86400, 1e-6);
+    assert_near(r.cls[0].checkpoints, 8 * 86400 / 600, 1);
+    assert_near(r.cls[0].use[CRN_USE_CHECKPOINT], 80.0 * 8 * 86400 * 60 / 3660, 80 * 60 * 2);
+    assert_true(r.cls[0].longest_wait_s < 4800);
+}
+
 /* A single job: exponential failures strike work, commits and recoveries. */
 static void test_closed_form(void **state)
 {
@@ -183,9 +207,9 @@ static void test_strategy_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_jobs),       cmocka_unit_test(test_closed_form),
-        cmocka_unit_test(test_conservation),   cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_strategy_names),
+        cmocka_unit_test(test_two_jobs),    cmocka_unit_test(test_newest_capture),
+        cmocka_unit_test(test_closed_form), cmocka_unit_test(test_conservation),
+        cmocka_unit_test(test_shares),      cmocka_unit_test(test_strategy_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

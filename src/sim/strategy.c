@@ -7,17 +7,9 @@
 #include <string.h>
 
 const char *const crn_strategy_names[] = {
-    "oblivious-fixed",
-    "oblivious-daly",
-    "ordered-fixed",
-    "ordered-daly",
-    "ordered-nb-fixed",
-    "ordered-nb-daly",
-    "least-waste",
-    "set-10",
-    "delay-cost",
-    "delay-cost-async",
-    NULL,
+    "oblivious-fixed",  "oblivious-daly",   "ordered-fixed",     "ordered-daly",
+    "ordered-nb-fixed", "ordered-nb-daly",  "least-waste",       "set-10",
+    "delay-cost",       "delay-cost-async", "delay-cost-newest", NULL,
 };
 
 const struct crn_model_options crn_model_defaults = {
@@ -28,6 +20,13 @@ static const char *const rule_names[CRN_PERIOD_RULES] = {"fixed", "daly", "theor
 const char *crn_period_rule_name(enum crn_period_rule rule)
 {
     return rule_names[rule];
+}
+
+const char *crn_strategy_mode(const struct crn_strategy *s)
+{
+    if (s->is_newest)
+        return "newest capture";
+    return s->is_async ? "at the grant" : "foreground";
 }
 
 /* Cuts "-word" off the end of name; 1 if it was there. */
@@ -52,7 +51,8 @@ cairn_err crn_strategy_parse(const char *name, struct crn_strategy *ret, struct 
         return crn_fail(ei, CAIRN_EINVAL, 0, "strategy '%s' is too long", name);
     memcpy(rest, s.name, sizeof(rest));
     if (strcmp(rest, "baseline") != 0) {
-        s.is_async = cut_suffix(rest, "async");
+        s.is_newest = cut_suffix(rest, "newest");
+        s.is_async = s.is_newest || cut_suffix(rest, "async");
         for (rule = 0; rule < CRN_PERIOD_RULES; rule++)
             if (cut_suffix(rest, rule_names[rule])) {
                 s.rule = (enum crn_period_rule)rule;
@@ -138,7 +138,8 @@ static void set_periods(struct crn_model *m, const struct crn_platform *p,
             c->period_s = crn_period_daly(c->block_s, m->node_mtbf_s / c->nodes);
         else
             c->period_s = period[i];
-        c->request_after_s = fmax(0, c->period_s - c->checkpoint_s);
+        c->request_after_s =
+            m->strategy.is_newest ? c->period_s : fmax(0, c->period_s - c->checkpoint_s);
     }
 }
 

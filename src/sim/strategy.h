@@ -21,12 +21,15 @@ struct crn_strategy {
     char name[64];
     const struct crn_policy *policy; /* NULL: the baseline, without checkpoints and interference */
     enum crn_period_rule rule;
-    int is_async; /* the job stops only for a local capture; only the write needs the token */
+    int is_async;  /* the job stops only for a local capture; only the write needs the token */
+    int is_newest; /* ... and captures at times of its own: the newest one is written */
 };
 
-/* "least-waste", "ordered-nb-daly", "POLICY-RULE[-async]"; the default rule is daly. */
+/* "least-waste", "ordered-nb-daly", "POLICY-RULE[-async|-newest]"; the default rule is daly. */
 CAIRN_CHECKED cairn_err crn_strategy_parse(const char *name, struct crn_strategy *ret,
                                            struct crn_errinfo *ei);
+/* What is written when the turn comes: "foreground", "at the grant" or "newest capture". */
+const char *crn_strategy_mode(const struct crn_strategy *s);
 const char *crn_period_rule_name(enum crn_period_rule rule);
 /* The names used in comparisons, the paper's seven first; NULL at the end. */
 extern const char *const crn_strategy_names[];
@@ -38,7 +41,9 @@ struct crn_model_class {
     double checkpoint_s;      /* C; also R */
     double block_s;           /* how long a commit blocks the job */
     double period_s;          /* P */
-    double request_after_s;   /* P - C after a commit or recovery ends; at once if negative */
+    /* P - C after a commit or recovery ends; at once if negative. With is_newest: P, after a
+     * recovery or the capture before. */
+    double request_after_s;
 };
 
 struct crn_model {

@@ -54,7 +54,10 @@ class Sim(unittest.TestCase):
                                  "--strategy", "least-waste,delay-cost"))
         self.assertEqual(out["platform"], "cielo-paper")
         self.assertEqual([r["strategy"] for r in out["results"]],
-                         2 * ["least-waste", "delay-cost", "lower-bound", "steady-bound"])
+                         2 * ["least-waste", "delay-cost", "theorem-1"])
+        self.assertEqual(out["results"][0]["mode"], "foreground")
+        for r in out["results"]:
+            self.assertTrue(0 < r["bound"] < 1)
         first = out["results"][0]
         self.assertEqual(first["bandwidth"], 60e9)
         self.assertLess(first["waste"]["p10"], first["waste"]["p90"])
@@ -65,6 +68,7 @@ class Sim(unittest.TestCase):
         rows = list(csv.DictReader(io.StringIO(
             self.ok("--runs", "5", "--system-mtbf", "1h,8h", "--strategy", "all", "--csv"))))
         self.assertEqual(len(rows), 2 * 12)
+        self.assertEqual({r["mode"] for r in rows}, {"foreground", "at the grant", "newest capture", ""})
         self.assertEqual({float(r["system_mtbf_s"]) for r in rows}, {3600.0, 28800.0})
         for r in rows:
             self.assertTrue(0 < float(r["waste"]) < 1, r)
@@ -83,7 +87,8 @@ class Sim(unittest.TestCase):
             f.flush()
             out = self.ok("--platform", f.name, "--runs", "2", "--strategy", "delay-cost", "--classes")
         self.assertIn("Silverton", out)
-        self.assertIn("steady-bound", out)
+        self.assertIn("theorem-1", out)
+        self.assertIn("foreground", out)
         self.assertIn("1000 GB/s", out)
 
     def test_list(self):
@@ -170,7 +175,7 @@ class Plot(unittest.TestCase):
                             if n.firstChild is not None and n.firstChild.nodeValue)
             self.assertIn("Oblivious, Daly", text)
             if kind != "slowdown":
-                self.assertIn("bound, exact", text)
+                self.assertIn("bound, background", text)
         self.assertEqual(len(self.files()), 3 * len(self.KINDS))
 
     def test_encode(self):
