@@ -23,9 +23,9 @@ struct method {
 
 /* In the order of the report. */
 static const char *const names[] = {
-    "least-waste",    "ordered-nb-daly", "ordered-nb-fixed", "ordered-daly",     "ordered-fixed",
-    "oblivious-daly", "oblivious-fixed", "delay-cost",       "delay-cost-async",
-    "delay-cost-newest",
+    "least-waste",      "ordered-nb-daly",   "ordered-nb-fixed", "ordered-daly",
+    "ordered-fixed",    "oblivious-daly",    "oblivious-fixed",  "delay-cost",
+    "delay-cost-async", "delay-cost-newest",
 };
 #define NMETHODS (sizeof(names) / sizeof(names[0]))
 

@@ -307,6 +307,7 @@ int crn_agent_report(struct crn_agent *a, int64_t now_ns, struct crn_bp_report *
         return 0;
     memcpy(ret->job, a->cfg.job, sizeof(ret->job));
     memcpy(ret->name, a->cfg.name, sizeof(ret->name));
+    memcpy(ret->batch, a->cfg.batch, sizeof(ret->batch));
     ret->nodes = a->cfg.nodes;
     ret->number = ++a->number;
     ret->n = 0;

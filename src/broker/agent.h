@@ -41,8 +41,10 @@ struct crn_agent_config {
     uint8_t job[16]; /* random */
     char name[CRN_BP_NAME];
     uint32_t nodes;
-    int64_t give_up_ns;  /* without a broker for this long: FREE */
-    int64_t stuck_ns;    /* without an answer for this long: the connection is of no use; 0: give_up_ns */
+    char batch[CRN_BP_NAME]; /* the job's number in Slurm; empty: none */
+    int64_t give_up_ns;      /* without a broker for this long: FREE */
+    int64_t
+        stuck_ns; /* without an answer for this long: the connection is of no use; 0: give_up_ns */
     int64_t max_wait_ns; /* after waiting this long, with or without a broker: FREE; 0: no limit */
 };
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
+#include "base/slurm.h"
 #include "broker/address.h"
 
 #define DEFAULT_GIVE_UP_NS 5000000000LL
@@ -295,6 +296,8 @@ cairn_err crn_broker_open(const struct crn_broker_options *options, struct crn_b
     agent.stuck_ns = n > 1 ? agent.give_up_ns / 2 : agent.give_up_ns;
     memcpy(agent.name, options->job, sizeof(agent.name));
     crn_random_bytes(agent.job, sizeof(agent.job));
+    if (crn_slurm_job() != NULL)
+        (void)snprintf(agent.batch, sizeof(agent.batch), "%.*s", CRN_BP_NAME - 1, crn_slurm_job());
     crn_agent_init(&b->agent, &agent, client_now(b));
     b->retry_at_ns = client_now(b);
     rc = open_descriptors(b, ei);

@@ -21,6 +21,8 @@ static const char *const log_values[] = {"error", "warn", "info", "debug", "trac
 
 static const char *const page_values[] = {"off", "totals", "details", NULL};
 
+static const char *const share_values[] = {"user", "account", NULL};
+
 static const char *const switch_values[] = {"off", "on", NULL};
 
 static const struct crn_key broker_keys[] = {
@@ -90,7 +92,15 @@ static const struct crn_key broker_keys[] = {
      "Within that the policy decides.",
      AT(user_share)},
     {"shares", CRN_KEY_TEXT, "", 0, SIZE(shares), NULL,
-     "Weights, such as alice:4,bob:2: multiples of user_share. The others have 1.", AT(shares)},
+     "Weights, such as alice:4,bob:2, or with share_by = account @physics:4: multiples of "
+     "user_share. The others have 1.",
+     AT(shares)},
+    {"share_by", CRN_KEY_ENUM, "user", 0, 0, share_values,
+     "Who has a share: each user, or each account of Slurm (needs slurm = on).", AT(share_by)},
+    {"slurm", CRN_KEY_ENUM, "off", 0, 0, switch_values,
+     "on: squeue tells the nodes and the account of each job. A job that is no running job of its "
+     "user in Slurm counts as one node.",
+     AT(slurm)},
     {"max_nodes", CRN_KEY_U64, "0", 0, UINT64_C(1) << 32, NULL,
      "Nodes of the largest job; a larger claim counts as this number. 0: any number.",
      AT(max_nodes)},
@@ -286,6 +296,8 @@ cairn_err crn_broker_conf_check(const struct crn_broker_conf *conf, struct crn_e
     size_t i;
 
     rc = check_auth(conf, ei);
+    if (rc == CAIRN_OK && conf->share_by && !conf->slurm)
+        rc = crn_fail(ei, CAIRN_ECONFIG, 0, "share_by = account needs slurm = on");
     if (rc == CAIRN_OK)
         rc = check_listen(conf, ei);
     for (i = 0; rc == CAIRN_OK && i < conf->ntokens; i++)
@@ -379,5 +391,7 @@ void crn_broker_conf_turns(const struct crn_broker_conf *conf, uint64_t epoch,
         .max_nodes = conf->max_nodes > UINT32_MAX ? UINT32_MAX : (uint32_t)conf->max_nodes,
         .user_share = (double)conf->user_share / 100,
         .shares = conf->shares,
+        .is_confirming = conf->slurm != 0,
+        .by_account = conf->share_by != 0,
     };
 }

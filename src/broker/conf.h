@@ -41,7 +41,9 @@ struct crn_broker_conf {
     uint64_t idle_ns;           /* a connection without a request ends after this silence */
     uint64_t max_user_jobs;
     uint64_t user_share;          /* percent of a token's time, while others wait */
-    char shares[CRN_BROKER_LIST]; /* "user:weight,..." */
+    char shares[CRN_BROKER_LIST]; /* "user:weight,@account:weight,..." */
+    uint64_t slurm;               /* is asked what jobs have */
+    uint64_t share_by;            /* 1: accounts instead of users */
     uint64_t max_nodes;           /* that a job may claim; 0: any number */
     uint64_t alone_ns;            /* how long a user's transfers without a grant count as holders */
     uint64_t max_logins;          /* in progress at a time */

@@ -82,6 +82,7 @@ static void errors_name_the_place(void **state)
     expect_error("auth = key", "auth = key needs a key_file");
     expect_error("auth = ,", "auth: no user could log in");
     expect_error("listen = host:http", "listen: address 'host:http' is not host:port");
+    expect_error("share_by = account", "share_by = account needs slurm = on");
     expect_error("peers = a:1, b:c", "peers: address 'b:c' is not host:port");
     expect_error("peers = a:1, b:2\nsettle = 1s", "with peers, settle must be at least takeover");
 }

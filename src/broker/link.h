@@ -15,7 +15,7 @@ struct crn_broker_link_config {
     /* "host", "host:port", "[v6]:port" or "unix:/path"; for crn_broker_open and crn_admin_open a
      * list: the first that serves is used. */
     char address[CRN_PATH_MAX];
-    char method[16];            /* "peer", "key", "munge"; empty or "auto": by address */
+    char method[16]; /* "peer", "key", "munge"; empty or "auto": by address */
     struct crn_auth_config auth;
     int64_t timeout_ns; /* from open to welcome */
 };

@@ -232,7 +232,7 @@ static void on_proof(struct peer *p, const struct crn_bp_proof *proof)
 
     login.proof = *proof;
     set_state(p, PEER_VERIFYING);
-    if (crn_verifier_submit(p->server->verifier, &login) != 0)
+    if (crn_worker_submit(p->server->verifier, &login) != 0)
         crn_peer_bye(p, CAIRN_EBUSY, "too many logins at once");
 }
 
@@ -366,6 +366,19 @@ static void on_control(struct peer *p, const struct crn_bp_control *control)
     crn_server_pump(s);
 }
 
+/* What Slurm knows of the job that reports on this connection. */
+static void ask_batch(struct peer *p)
+{
+    struct crn_server *s = p->server;
+    struct crn_batch question = {.conn = p->index, .serial = p->serial};
+
+    if (s->batch == NULL || !crn_turns_unconfirmed(s->turns, server_now(s), p->index, question.job))
+        return;
+    memcpy(question.user, p->user, sizeof(question.user));
+    if (crn_worker_submit(s->batch, &question) != 0)
+        crn_turns_confirm(s->turns, server_now(s), p->index, NULL); /* full: later */
+}
+
 static void on_report(struct peer *p, const struct crn_bp_report *report)
 {
     struct crn_server *s = p->server;
@@ -381,6 +394,23 @@ static void on_report(struct peer *p, const struct crn_bp_report *report)
         s->counts.decision_max_s = took;
     if (rc != CAIRN_OK)
         crn_peer_bye(p, rc, ei.msg);
+    else
+        ask_batch(p);
+    crn_server_pump(s);
+}
+
+void crn_peer_batch(struct crn_server *s, const struct crn_batch *batch)
+{
+    const struct peer *p = &s->peer[batch->conn];
+    struct crn_turns_fact fact = {.nodes = batch->nodes};
+    int is_known = batch->rc == CAIRN_OK || batch->rc == CAIRN_ENOENT;
+
+    if (batch->rc != CAIRN_OK && crn_server_may_tell(s, TELL_BATCH))
+        crn_log(&s->log, CRN_WARN, "%s: it counts as one node", batch->error.msg);
+    if (p->state != PEER_OPEN || p->serial != batch->serial)
+        return; /* the job asks again when it reports on another connection */
+    memcpy(fact.account, batch->account, sizeof(fact.account));
+    crn_turns_confirm(s->turns, server_now(s), p->index, is_known ? &fact : NULL);
     crn_server_pump(s);
 }
 

@@ -160,6 +160,8 @@ static void proto_report(struct io *io, struct crn_bp_report *m)
     proto_count(io, &m->n, CRN_BP_MAX_ASKS);
     for (i = 0; i < m->n; i++)
         proto_ask(io, &m->ask[i]);
+    if (io->out != NULL || crn_view_left(io->in) > 0) /* since 1.1 */
+        proto_text(io, m->batch, sizeof(m->batch));
 }
 
 static void proto_verdict(struct io *io, struct crn_bp_verdict *m)

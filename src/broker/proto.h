@@ -16,7 +16,7 @@
 
 #define CRN_BP_MAGIC     0x424e5243u /* "CRNB" */
 #define CRN_BP_MAJOR     1           /* other major versions are refused */
-#define CRN_BP_MINOR     0           /* fields are added at the end; unknown ones are skipped */
+#define CRN_BP_MINOR     1           /* fields are added at the end; unknown ones are skipped */
 #define CRN_BP_HEAD      6           /* u32 length of the rest, u16 type */
 #define CRN_BP_MAX_FRAME 16384       /* whole frame, after the login ... */
 #define CRN_BP_MAX_LOGIN 4096        /* ... and before it */
@@ -97,7 +97,9 @@ struct crn_bp_report {
     uint8_t job[16]; /* random, for the life of the job */
     uint64_t number; /* increasing over the life of the job, across connections */
     uint32_t nodes;
-    char name[CRN_BP_NAME]; /* for people: job id of the batch system */
+    char name[CRN_BP_NAME]; /* for people */
+    char
+        batch[CRN_BP_NAME]; /* the job's number in Slurm; empty: none, or a client of version 1.0 */
     uint16_t n;
     struct crn_bp_ask ask[CRN_BP_MAX_ASKS]; /* every open request; unlisted ones are closed */
 };

@@ -359,20 +359,25 @@ static void on_results(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    while (crn_verifier_result(s->verifier, &login))
+    while (crn_worker_result(s->verifier, &login))
         crn_peer_login(s, &login);
     crn_server_pump(s);
 }
 
 static cairn_err open_verifier(struct crn_server *s, struct crn_errinfo *ei)
 {
+    const struct crn_worker_work work = {.name = "login",
+                                         .size = sizeof(struct crn_login),
+                                         .max = s->conf->max_logins,
+                                         .answer = crn_login_answer,
+                                         .arg = &s->conf->login};
     cairn_err rc;
 
-    rc = crn_verifier_start(&s->conf->login, s->conf->max_logins, &s->verifier, ei);
+    rc = crn_worker_start(&work, &s->verifier, ei);
     if (rc != CAIRN_OK)
         return rc;
     s->results =
-        event_new(s->base, crn_verifier_fd(s->verifier), EV_READ | EV_PERSIST, on_results, s);
+        event_new(s->base, crn_worker_fd(s->verifier), EV_READ | EV_PERSIST, on_results, s);
     if (s->results == NULL || event_add(s->results, NULL) != 0)
         return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory for an event");
     return CAIRN_OK;
@@ -382,7 +387,44 @@ static void close_verifier(struct crn_server *s)
 {
     if (s->results != NULL)
         event_free(s->results);
-    crn_verifier_stop(s->verifier);
+    crn_worker_stop(s->verifier);
+}
+
+static void on_facts(evutil_socket_t fd, short what, void *arg)
+{
+    struct crn_server *s = arg;
+    struct crn_batch batch;
+
+    (void)fd;
+    (void)what;
+    while (crn_worker_result(s->batch, &batch))
+        crn_peer_batch(s, &batch);
+}
+
+static cairn_err open_batch(struct crn_server *s, struct crn_errinfo *ei)
+{
+    const struct crn_worker_work work = {.name = "slurm",
+                                         .size = sizeof(struct crn_batch),
+                                         .max = s->conf->max_connections,
+                                         .answer = crn_batch_answer};
+    cairn_err rc;
+
+    if (!s->conf->slurm)
+        return CAIRN_OK;
+    rc = crn_worker_start(&work, &s->batch, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    s->facts = event_new(s->base, crn_worker_fd(s->batch), EV_READ | EV_PERSIST, on_facts, s);
+    if (s->facts == NULL || event_add(s->facts, NULL) != 0)
+        return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory for an event");
+    return CAIRN_OK;
+}
+
+static void close_batch(struct crn_server *s)
+{
+    if (s->facts != NULL)
+        event_free(s->facts);
+    crn_worker_stop(s->batch);
 }
 
 static void on_signal(evutil_socket_t number, short what, void *arg)
@@ -445,9 +487,11 @@ static const struct step {
     cairn_err (*open)(struct crn_server *s, struct crn_errinfo *ei);
     void (*close)(struct crn_server *s);
 } steps[] = {
-    {raise_limit, server_nothing},     {open_base, close_base},           {open_core, close_core},
-    {open_verifier, close_verifier},   {open_signals, close_signals},     {open_tick, close_tick},
-    {crn_metrics_open, close_metrics}, {open_listeners, close_listeners}, {open_watch, close_watch},
+    {raise_limit, server_nothing},     {open_base, close_base},
+    {open_core, close_core},           {open_verifier, close_verifier},
+    {open_batch, close_batch},         {open_signals, close_signals},
+    {open_tick, close_tick},           {crn_metrics_open, close_metrics},
+    {open_listeners, close_listeners}, {open_watch, close_watch},
 };
 #define NSTEPS (sizeof(steps) / sizeof(steps[0]))
 

@@ -13,21 +13,22 @@
 
 #include "base/clock.h"
 #include "broker/history.h"
+#include "broker/questions.h"
 #include "broker/server.h"
 #include "broker/standby.h"
-#include "broker/verifier.h"
+#include "broker/worker.h"
 
 #define MAX_LISTENERS 16
 #define NO_PEER       UINT32_MAX
 
 /* Warnings that come at most once in a while, however often they apply. */
-enum tell { TELL_FULL, TELL_USER, TELL_LOGINS, TELL_DECISIONS, TELLS };
+enum tell { TELL_FULL, TELL_USER, TELL_LOGINS, TELL_DECISIONS, TELL_BATCH, TELLS };
 
 enum peer_state {
     PEER_FREE = 0,
     PEER_SILENT, /* has not sent HELLO */
     PEER_CHALLENGED,
-    PEER_VERIFYING, /* the verifier has its proof */
+    PEER_VERIFYING, /* the worker has its proof */
     PEER_OPEN,      /* known to the core */
     PEER_CLOSING    /* BYE is being sent */
 };
@@ -80,7 +81,9 @@ struct crn_server {
     struct event *results;
     struct event *signals[2];
     struct evhttp *http;
-    struct crn_verifier *verifier;
+    struct crn_worker *verifier;
+    struct crn_worker *batch; /* NULL: slurm = off */
+    struct event *facts;      /* of batch */
     struct crn_turns *turns;
     struct crn_history *history;
     uint64_t epoch;                  /* above that of any broker known to have served before */
@@ -114,6 +117,7 @@ void crn_peer_bye(struct peer *p, cairn_err code, const char *text);
 void crn_peer_drop(struct peer *p);
 void crn_peer_resume(struct peer *p); /* if it has credit again */
 void crn_peer_login(struct crn_server *s, const struct crn_login *login);
+void crn_peer_batch(struct crn_server *s, const struct crn_batch *batch);
 /* Ends logins that take too long. */
 void crn_peer_expire_logins(struct crn_server *s);
 /* Ends connections that have wanted nothing for too long; looks at some of them. */

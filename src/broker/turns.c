@@ -34,12 +34,13 @@ static void turns_released(struct crn_turns *t, uint32_t rid, int64_t now_ns)
 {
     struct turns_request *r = request_of(t, rid);
     uint32_t user = job_of(t, rid)->user;
+    uint32_t payer = job_of(t, rid)->payer;
 
     crn_turns_release(t, rid, now_ns);
     if (r->is_learned)
         crn_share_alone_used(t, user, (double)(now_ns - r->learned_ns) / NS_PER_S, now_ns);
     else
-        crn_share_account(t, user, (double)(now_ns - r->held_ns) / NS_PER_S, now_ns);
+        crn_share_account(t, payer, (double)(now_ns - r->held_ns) / NS_PER_S, now_ns);
     r->is_learned = 0;
 }
 
@@ -179,6 +180,8 @@ static void bind_job(struct crn_turns *t, uint32_t j, uint32_t conn)
 
     if (job->conn == conn)
         return;
+    if (job->confirmed == 0)
+        job->ask_ns = 0; /* an answer to the older connection gets lost */
     if (job->conn != NONE)
         t->conn[job->conn].job = NONE; /* an older connection whose end was not noticed */
     job->conn = conn;
@@ -481,9 +484,8 @@ cairn_err crn_turns_report(struct crn_turns *t, int64_t now_ns, uint32_t conn,
     job->heard_ns = now_ns;
     if (job->known_ns == 0)
         job->known_ns = now_ns - (now_ns < t->settled_ns + COME_BACK_NS ? BELIEVED_NS : 0);
-    job->nodes = report->nodes > 0 ? report->nodes : 1;
-    if (t->cfg.max_nodes > 0 && job->nodes > t->cfg.max_nodes)
-        job->nodes = t->cfg.max_nodes;
+    memcpy(job->batch, report->batch, sizeof(job->batch));
+    crn_batch_claim(t, job, report->nodes);
     (void)snprintf(job->name, sizeof(job->name), "%s", report->name);
     bind_job(t, j, conn);
     close_unlisted(t, j, report, now_ns);

@@ -57,6 +57,8 @@ struct crn_turns_config {
     uint32_t max_nodes; /* 0: any number */
     double user_share;  /* of a token's time, while others wait; 0 or >= 1: no limit */
     const char *shares; /* NULL: none */
+    int is_confirming;  /* nodes of jobs come from crn_turns_confirm: 1 until then */
+    int by_account;     /* accounts have shares instead of users */
     /* Told of each decision during events and ticks; may be NULL. */
     void (*decided)(void *arg, const struct crn_turns_decision *d);
     void *decided_arg;
@@ -77,6 +79,17 @@ uint32_t crn_turns_user_conns(const struct crn_turns *t, const char *user);
 CAIRN_CHECKED cairn_err crn_turns_report(struct crn_turns *t, int64_t now_ns, uint32_t conn,
                                          const struct crn_bp_report *report,
                                          struct crn_errinfo *ei);
+/* With is_confirming: 1 and the number that the connection's job has in the batch system, once; 0: it
+ * is confirmed, or was asked about. The caller finds out and calls crn_turns_confirm. */
+int crn_turns_unconfirmed(struct crn_turns *t, int64_t now_ns, uint32_t conn,
+                          char ret_batch[CRN_BP_NAME]);
+struct crn_turns_fact {
+    uint32_t nodes; /* 0: there is no such job; it counts as one node */
+    char account[CRN_BP_NAME];
+};
+/* fact NULL: that could not be found out; it is asked about again later. */
+void crn_turns_confirm(struct crn_turns *t, int64_t now_ns, uint32_t conn,
+                       const struct crn_turns_fact *fact);
 /* Call it several times within the shortest configured time. */
 void crn_turns_tick(struct crn_turns *t, int64_t now_ns);
 /* The next status that is due: 1 and its connection, or 0. Call until 0 after every event. */

@@ -63,13 +63,18 @@ struct turns_job {
     int64_t safe_ns;    /* its last flush that this broker saw began then; 0: none */
     double rate;        /* bytes/s of its flushes that this broker saw; 0: none */
     char name[CRN_BP_NAME];
+    char batch[CRN_BP_NAME]; /* as the job says */
+    uint32_t claimed;        /* nodes, as the job says */
+    uint32_t confirmed;      /* nodes, as the batch system says; 0: not known */
+    int64_t ask_ns;          /* the batch system is asked again then; MAX: it has been asked */
+    uint32_t payer;          /* user, or account, whose share it uses */
     struct turns_link link[LINKS]; /* AGE: heard or cut; DIRTY: a status is due */
     struct turns_request req[CRN_BP_MAX_ASKS];
 };
 
 struct user {
     char name[CRN_BP_NAME];
-    uint32_t refs; /* connections and jobs; 0: free */
+    uint32_t refs; /* connections, jobs, and jobs that pay with its share; 0: free */
     uint32_t njobs;
     uint32_t nconns;
     double used_s;                 /* held seconds, decaying over SHARE_S, ... */
@@ -123,7 +128,8 @@ struct crn_turns {
     struct token *token;
     struct turns_job *job;
     struct conn *conn;
-    struct user *user; /* max_conns + max_jobs: each may have a different user */
+    struct user *user; /* nusers: each connection and job may have a different user and account */
+    uint32_t nusers;
     uint32_t *job_bucket, *user_bucket;
     uint32_t nbuckets; /* of each; a power of two */
     uint32_t free_job;
@@ -201,6 +207,9 @@ int crn_share_is_over(const struct crn_turns *t, uint32_t user, int64_t now_ns);
 double crn_share_alone_left(const struct crn_turns *t, uint32_t user, int64_t now_ns);
 void crn_share_alone_used(struct crn_turns *t, uint32_t user, double held_s, int64_t now_ns);
 double crn_share_weight(const char *shares, const char *user);
+
+/* turns_batch.c: nodes of the job, of which it says `claimed`. */
+void crn_batch_claim(const struct crn_turns *t, struct turns_job *job, uint32_t claimed);
 
 /* turns.c: removes a request from queue or holders and records its verdict. */
 void crn_turns_end(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t code, uint8_t why);

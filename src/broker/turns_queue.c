@@ -179,7 +179,7 @@ static uint32_t queue_pick(struct crn_turns *t, const struct token *k, const str
             continue;
         if (first == NONE)
             first = at;
-        if (!crn_share_is_over(t, job_of(t, k->queue_rid[at])->user, now_ns))
+        if (!crn_share_is_over(t, job_of(t, k->queue_rid[at])->payer, now_ns))
             best = at;
     }
     return best != NONE ? best : first;

@@ -103,7 +103,7 @@ static double share_holding(const struct crn_turns *t, uint32_t user, int64_t no
 
     for (k = 0; k < t->cfg.ntokens; k++)
         for (rid = t->token[k].first_holder; rid != NONE; rid = request_of(t, rid)->next)
-            if (job_of(t, rid)->user == user && !request_of(t, rid)->is_learned)
+            if (job_of(t, rid)->payer == user && !request_of(t, rid)->is_learned)
                 s += share_seconds(now_ns - request_of(t, rid)->held_ns);
     return s;
 }
@@ -115,13 +115,13 @@ size_t crn_turns_users(const struct crn_turns *t, int64_t now_ns, struct crn_tur
     size_t n = 0;
     uint32_t i;
 
-    for (i = 0; i < t->cfg.max_conns + t->cfg.max_jobs; i++)
-        if (t->user[i].njobs > 0)
+    for (i = 0; i < t->nusers; i++)
+        if (t->user[i].refs > 0)
             all += share_holding(t, i, now_ns);
-    for (i = 0; max > 0 && i < t->cfg.max_conns + t->cfg.max_jobs; i++) {
+    for (i = 0; max > 0 && i < t->nusers; i++) {
         const struct user *u = &t->user[i];
         struct crn_turns_user user = {.name = u->name, .jobs = u->njobs};
-        double used = used_now(u, now_ns) + (u->njobs > 0 ? share_holding(t, i, now_ns) : 0);
+        double used = used_now(u, now_ns) + (u->refs > 0 ? share_holding(t, i, now_ns) : 0);
 
         user.share = all > 0 ? used / all : 0;
         if (u->name[0] == '\0' || (u->njobs == 0 && user.share < 0.001))

@@ -155,6 +155,88 @@ static void many_jobs_get_no_more_than_a_share(void **state)
     close_world(&w);
 }
 
+/* Nodes of the only request. */
+static uint32_t nodes_of(struct turns_world *w)
+{
+    struct crn_bp_query all = {.max_requests = 1};
+
+    (void)crn_turns_query(w->turns, w->now, 15, &all, keep_row, NULL);
+    return told_nodes;
+}
+
+static void the_batch_system_knows_the_nodes(void **state)
+{
+    struct crn_turns_config cfg = {.is_confirming = 1};
+    struct crn_turns_fact fact = {.nodes = 4};
+    struct crn_bp_report report = {.number = 1000, .nodes = 100, .batch = "47", .n = 1};
+    struct crn_errinfo info = {0}, *ei = &info;
+    char batch[CRN_BP_NAME];
+    struct turns_world w;
+
+    (void)state;
+    open_with(&w, &cfg, &one);
+    report.ask[0] = waiting(1, 1000);
+    assert_ok(crn_turns_report(w.turns, w.now, 0, &report, ei));
+    assert_int_equal(nodes_of(&w), 1);
+    assert_int_equal(crn_turns_unconfirmed(w.turns, w.now, 0, batch), 1);
+    assert_string_equal(batch, "47");
+    assert_int_equal(crn_turns_unconfirmed(w.turns, w.now, 0, batch), 0); /* asked once */
+    crn_turns_confirm(w.turns, w.now, 0, NULL);
+    assert_int_equal(crn_turns_unconfirmed(w.turns, w.now + S, 0, batch), 0);
+    w.now += 100 * S;
+    assert_int_equal(crn_turns_unconfirmed(w.turns, w.now, 0, batch), 1);
+    crn_turns_confirm(w.turns, w.now, 0, &fact);
+    assert_int_equal(nodes_of(&w), 4);
+    report.number++;
+    report.nodes = 3; /* it may use fewer than it has */
+    assert_ok(crn_turns_report(w.turns, w.now, 0, &report, ei));
+    assert_int_equal(nodes_of(&w), 3);
+    assert_int_equal(crn_turns_unconfirmed(w.turns, w.now, 0, batch), 0);
+    crn_turns_closed(w.turns, w.now, 0);
+    crn_turns_confirm(w.turns, w.now, 0, &fact); /* too late: nothing happens */
+    close_world(&w);
+}
+
+/* Alice and bob, with two jobs each, share an account; the administrator's job has another one. */
+static void an_account_has_one_share(void **state)
+{
+    static const uint32_t conn[5] = {0, 2, 1, 3, 15};
+    struct crn_turns_config cfg = {.user_share = 0.5, .is_confirming = 1, .by_account = 1};
+    struct crn_turns_user user[8];
+    uint32_t seq[5] = {1, 1, 1, 1, 1};
+    struct turns_world w;
+    int held[2] = {0, 0};
+    size_t n;
+    uint32_t i, round;
+
+    (void)state;
+    open_with(&w, &cfg, &one);
+    for (i = 0; i < 5; i++) {
+        struct crn_turns_fact fact = {.nodes = 1};
+
+        (void)snprintf(fact.account, sizeof(fact.account), "%s", i < 4 ? "physics" : "biology");
+        ask_one(&w, conn[i], 1);
+        crn_turns_confirm(w.turns, w.now, conn[i], &fact);
+        pump(&w);
+    }
+    for (round = 0; round < 60; round++) {
+        pass(&w, 20 * S);
+        for (i = 0; i < 5; i++) {
+            if (w.last[conn[i]].verdict[0].code != CRN_BP_GO)
+                continue;
+            held[i / 4]++;
+            ask_one(&w, conn[i], ++seq[i]);
+            break;
+        }
+    }
+    assert_in_range(held[1], 25, 35);
+    n = crn_turns_users(w.turns, w.now, user, 8);
+    for (i = 0; i < n && strcmp(user[i].name, "@physics") != 0; i++)
+        ;
+    assert_true(i < n && user[i].share > 0.4 && user[i].share < 0.6);
+    close_world(&w);
+}
+
 static void weights_are_read(void **state)
 {
     (void)state;
@@ -174,6 +256,8 @@ int main(void)
         cmocka_unit_test(a_measured_duration_replaces_a_claim),
         cmocka_unit_test(writing_alone_gives_no_rights),
         cmocka_unit_test(many_jobs_get_no_more_than_a_share),
+        cmocka_unit_test(the_batch_system_knows_the_nodes),
+        cmocka_unit_test(an_account_has_one_share),
         cmocka_unit_test(weights_are_read),
     };
 

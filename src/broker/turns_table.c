@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Storage of jobs and users: arrays of fixed size, allocated once, found by hash, chained by
  * index. A job's key is user and id, so no user can report for another user's job. There are as
- * many user entries as connections and jobs together, so one is always free. */
+ * many user entries as connections, jobs and accounts of jobs together, so one is always free. */
 #include "broker/turns_priv.h"
 
 #include <stdio.h>
@@ -43,7 +43,8 @@ static cairn_err alloc_all(struct crn_turns *t, struct crn_errinfo *ei)
     t->busy = calloc(cap, sizeof(*t->busy));
     t->job = calloc(t->cfg.max_jobs, sizeof(*t->job));
     t->conn = calloc(t->cfg.max_conns, sizeof(*t->conn));
-    t->user = calloc((size_t)t->cfg.max_conns + t->cfg.max_jobs, sizeof(*t->user));
+    t->nusers = t->cfg.max_conns + t->cfg.max_jobs * (t->cfg.by_account ? 2 : 1);
+    t->user = calloc(t->nusers, sizeof(*t->user));
     t->job_bucket = calloc(t->nbuckets, sizeof(*t->job_bucket));
     t->user_bucket = calloc(t->nbuckets, sizeof(*t->user_bucket));
     t->score = calloc(cap, sizeof(*t->score));
@@ -82,7 +83,6 @@ static void idle_remove(struct crn_turns *t, uint32_t u)
 /* Frees all entries, empties all buckets. */
 static void link_tables(struct crn_turns *t)
 {
-    uint32_t nusers = t->cfg.max_conns + t->cfg.max_jobs;
     uint32_t i;
 
     for (i = 0; i < t->nbuckets; i++)
@@ -90,7 +90,7 @@ static void link_tables(struct crn_turns *t)
     for (i = 0; i < t->cfg.max_jobs; i++)
         t->job[i].hash_next = i + 1 < t->cfg.max_jobs ? i + 1 : NONE;
     t->idle_head = t->idle_tail = NONE;
-    for (i = 0; i < nusers; i++)
+    for (i = 0; i < t->nusers; i++)
         idle_push(t, i);
     t->free_job = 0;
     t->heard = t->cut = t->dirty = (struct turns_list){NONE, NONE};
@@ -212,11 +212,11 @@ uint32_t crn_turns_add_job(struct crn_turns *t, uint32_t user, const uint8_t *id
     memset(job, 0, sizeof(*job));
     memcpy(job->id, id, sizeof(job->id));
     job->is_used = 1;
-    job->user = user;
+    job->user = job->payer = user;
     job->conn = NONE;
     job->hash_next = *chain;
     *chain = j;
-    t->user[user].refs++;
+    t->user[user].refs += 2;
     t->user[user].njobs++;
     t->njobs++;
     return j;
@@ -236,6 +236,7 @@ void crn_turns_remove_job(struct crn_turns *t, uint32_t j)
     *at = job->hash_next;
     t->user[job->user].njobs--;
     crn_turns_unref_user(t, job->user);
+    crn_turns_unref_user(t, job->payer);
     job->is_used = 0;
     job->hash_next = t->free_job;
     t->free_job = j;

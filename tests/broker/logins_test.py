@@ -347,5 +347,31 @@ class Munge(Case):
         self.at, self.login = peer_at, []
 
 
+class Slurm(Case):
+    """A squeue of our own says what each job of the batch system has."""
+
+    def test_nodes_and_accounts_come_from_slurm(self):
+        bin_dir = self.tmp / "bin"
+        bin_dir.mkdir()
+        (bin_dir / "squeue").write_text(f"""#!/bin/sh
+case "$*" in
+"-h -t running -o %u %D %a -j 47") echo "$(id -un) 4 physics" ;;
+"-h -t running -o %u %D %a -j 48") echo "somebody 400 physics" ;;
+*) exit 1 ;;
+esac
+""")
+        (bin_dir / "squeue").chmod(0o755)
+        self.env["PATH"] = f"{bin_dir}:{self.env['PATH']}"
+        self.broker(slurm="on", share_by="account", user_share=50, metrics="127.0.0.1:0", page="details")
+        for name, number in (("mine", "47"), ("other's", "48"), ("gone", "49"), ("evil", "47; reboot"), ("no", "")):
+            self.env["SLURM_JOB_ID"] = number
+            self.job(name, nodes=1000, hang=1)
+        want = {"mine": 4, "other's": 1, "gone": 1, "evil": 1, "no": 1}
+        wait_for("nodes", lambda: {r["job"]: r["nodes"] for r in self.status()["requests"]} == want)
+        server = self.programs[0]
+        wait_for("a warning", lambda: any("Slurm" in e and "counts as one node" in e for e in server.err))
+        wait_for("mine goes", lambda: "holding" in self.states().values())
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=1)
