@@ -37,8 +37,10 @@ int crn_adopt_is_silent(const struct crn_node *n, const struct crn_item *item, u
 
 void crn_adopt_captured(struct crn_node *n, struct crn_item *item, uint32_t local)
 {
-    if (item->seq <= n->said[local] && item->ncaptured == 1)
-        crn_act_send(n, CRN_ROOT, item, CRN_MSG_NODE_ASKS)->asks.generation = item->generation;
+    if (item->seq > n->said[local] || item->is_adopted)
+        return;
+    item->is_adopted = 1;
+    crn_act_send(n, CRN_ROOT, item, CRN_MSG_NODE_ASKS)->asks.generation = item->generation;
 }
 
 void crn_adopt_asked(struct crn_node *n, const struct crn_msg *m)
@@ -47,9 +49,10 @@ void crn_adopt_asked(struct crn_node *n, const struct crn_msg *m)
 
     crn_node_granted(n, m->ckpt.name, m->asks.generation);
     item = crn_item_get(n, m);
-    if (item == NULL || item->root->is_asked)
+    if (item == NULL || item->root->look == CRN_LOOK_RUNS ||
+        (item->root->look == CRN_LOOK_DONE && !crn_root_has_decided(item->root->state)))
         return; /* without memory: the node's report fails it */
-    item->root->is_asked = 1;
+    item->root->look = CRN_LOOK_RUNS;
     (void)crn_act_work(n, item, CRN_WORK_LOOK);
 }
 
@@ -61,7 +64,6 @@ static void tell_again(struct crn_node *n, struct crn_item *item, const struct c
 
     end->end.error = *error;
     end->end.committed_ns = committed_ns;
-    item->root->is_asked = 0;
 }
 
 void crn_adopt_looked(struct crn_node *n, struct crn_item *item, const struct crn_result *r)
@@ -69,6 +71,9 @@ void crn_adopt_looked(struct crn_node *n, struct crn_item *item, const struct cr
     struct crn_errinfo e = *r->error;
     int is_over = crn_node_was_ended(n, item->seq);
 
+    item->root->look = CRN_LOOK_DONE;
+    if (e.code == CAIRN_OK && r->number == 0 && item->root->verdict.code != CAIRN_OK)
+        e = item->root->verdict;
     if (e.code == CAIRN_OK && r->number == 0) {
         if (!is_over)
             return; /* as usual, when all nodes have captured it */
@@ -79,8 +84,6 @@ void crn_adopt_looked(struct crn_node *n, struct crn_item *item, const struct cr
     } else if (!is_over) {
         crn_root_fail(n, item, &e);
     } else {
-        if (crn_root_may(item->root->state, CRN_ROOT_FAIL)) /* the item was created once more */
-            crn_root_move(&item->root->state, CRN_ROOT_FAIL);
         tell_again(n, item, &e, r->number);
     }
 }

@@ -16,12 +16,21 @@ static int64_t alive_patience(const struct crn_node *n)
     return (int64_t)n->set.cfg->commit_timeout_ns / 4 * 5 + 3 * SECOND;
 }
 
+/* Does another node wait for news of it? */
+static int is_open(const struct crn_item *item)
+{
+    const struct crn_root_item *root = item->root;
+
+    if (root == NULL)
+        return !crn_item_has_ended(item->state);
+    return !crn_root_has_decided(root->state) || root->look == CRN_LOOK_RUNS;
+}
+
 static int is_waiting(const struct crn_node *n)
 {
     const struct crn_item *item = n->items;
 
-    while (item != NULL && (item->root != NULL ? crn_root_has_decided(item->root->state)
-                                               : crn_item_has_ended(item->state)))
+    while (item != NULL && !is_open(item))
         item = item->next;
     return item != NULL;
 }

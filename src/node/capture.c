@@ -16,7 +16,8 @@ static void fail_if_left(struct crn_node *n, struct crn_item *item)
     if (item->state != CRN_ITEM_CAPTURING)
         return;
     for (i = 0; i < n->set.nlocal; i++) {
-        if (!n->has_left[i] || item->part[i].is_captured || item->part[i].is_settled)
+        if (!n->has_left[i] || item->part[i].is_captured || item->part[i].is_settled ||
+            crn_adopt_is_silent(n, item, i))
             continue;
         (void)!crn_fail(&e, CAIRN_EPEER, 0, "rank %u left before it captured its part",
                         n->rank_of[i]);
@@ -192,13 +193,17 @@ void crn_node_joined(struct crn_node *n, uint32_t local, uint32_t rank)
 
 static void tell_death(struct crn_node *n, uint32_t local)
 {
+    uint64_t next = n->next[local];
     struct crn_action *a;
+
+    if (n->said[local] >= next && n->said[local] != 0)
+        next = n->said[local] + 1;
 
     crn_act_log(n, CRN_WARN, "rank %u disconnected without BYE, continuing", n->rank_of[local]);
     a = crn_act(n, CRN_ACT_SEND, NULL);
     a->first = CRN_ROOT;
     a->end = CRN_ROOT + 1;
-    a->msg = crn_node_plain(n, CRN_MSG_RANK_DIED, n->next[local]);
+    a->msg = crn_node_plain(n, CRN_MSG_RANK_DIED, next);
     (void)!crn_fail(&a->msg.rank_died.error, CAIRN_EPEER, 0,
                     "rank %u died before it captured its part", n->rank_of[local]);
 }

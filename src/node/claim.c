@@ -38,14 +38,6 @@ static struct crn_claim *claim_get(struct crn_node *n, const char *name)
     return c;
 }
 
-void crn_claim_granted(struct crn_node *n, const char *name, uint64_t generation)
-{
-    struct crn_claim *c = claim_get(n, name);
-
-    if (c != NULL && c->generation == 0) /* without memory: the next report brings it */
-        c->generation = generation;
-}
-
 uint64_t crn_claim_generation(const struct crn_node *n, const char *name)
 {
     const struct crn_claim *c = claim_find(n, name);
@@ -157,6 +149,21 @@ static void claim_decide(struct crn_node *n, struct crn_claim *c, uint64_t seq, 
     c->error = *error;
     c->answered = seq;
     claim_answer(n, c, CRN_MSG_CLAIM_DECIDED, seq, claim_send(n, 0, n->set.nodes));
+}
+
+/* A restarted service learns from a capture that the name was granted. Ranks that had not heard so claim
+ * it again, but rank 0 does not: they get the answer now. */
+void crn_claim_granted(struct crn_node *n, const char *name, uint64_t generation)
+{
+    static const struct crn_errinfo ok = {0};
+    struct crn_claim *c = claim_get(n, name);
+
+    if (c == NULL || c->generation != 0 || c->is_looking)
+        return; /* without memory: the next report brings it */
+    if (n->set.node == CRN_ROOT && c->seq > c->answered)
+        claim_decide(n, c, c->seq, generation, &ok);
+    else
+        c->generation = generation;
 }
 
 /* Has rank 0 left? It is no reason that it is not here yet: after a restart of cairnd the ranks

@@ -100,7 +100,7 @@ int crn_due_captured(struct crn_node *n, const struct crn_item *item);
 struct crn_protection crn_due_protection(struct crn_node *n, struct crn_item *item);
 void crn_due_flushed(struct crn_node *n, const struct crn_item *item); /* its flush starts */
 /* The item has reached a level: older held versions of its name may be superseded. */
-void crn_due_make_way(struct crn_node *n, const struct crn_item *item, int is_committed);
+void crn_due_make_way(struct crn_node *n, struct crn_item *item, int is_committed);
 void crn_due_flush_newest(struct crn_node *n); /* of each name, because the job ends */
 void crn_due_failed(struct crn_node *n);
 void crn_due_waited(struct crn_node *n, const struct crn_msg *m);

@@ -29,6 +29,8 @@ struct crn_due_name {
     char name[CAIRN_MAX_NAME];
     struct crn_due_seen seen;      /* of flushes */
     struct crn_due_seen protected; /* of parity */
+    uint64_t committed_seq;        /* the newest; 0: none */
+    int64_t committed_version;
 };
 
 void crn_due_free(struct crn_node *n)
@@ -160,12 +162,11 @@ static void count_newer(const struct crn_item *item, uint64_t *ret_n, const stru
         }
 }
 
-static void due_supersede(struct crn_node *n, struct crn_item *item, const struct crn_item *newer)
+static void due_supersede(struct crn_node *n, struct crn_item *item, int64_t newer)
 {
     struct crn_errinfo e = {0};
 
-    (void)!crn_fail(&e, CAIRN_ECANCELED, 0, "superseded by %s@%" PRId64, newer->name,
-                    newer->version);
+    (void)!crn_fail(&e, CAIRN_ECANCELED, 0, "superseded by %s@%" PRId64, item->name, newer);
     crn_root_fail(n, item, &e);
 }
 
@@ -175,7 +176,26 @@ static int may_give_way(const struct crn_node *n, const struct crn_item *item)
     return item->root->state == CRN_ROOT_HELD && !crn_config_is_lazy(n->set.cfg);
 }
 
-void crn_due_make_way(struct crn_node *n, const struct crn_item *item, int is_committed)
+static void note_committed(struct crn_node *n, const struct crn_item *item)
+{
+    struct crn_due_name *d = due_get(n, item->name); /* without memory: flushed when a rank waits */
+
+    if (d == NULL || d->committed_seq >= item->seq)
+        return;
+    d->committed_seq = item->seq;
+    d->committed_version = item->version;
+}
+
+/* After a restart of all services a node may report an older version late. */
+static void give_way_to_committed(struct crn_node *n, struct crn_item *item)
+{
+    const struct crn_due_name *d = due_find(n, item->name);
+
+    if (d != NULL && d->committed_seq > item->seq && may_give_way(n, item))
+        due_supersede(n, item, d->committed_version);
+}
+
+void crn_due_make_way(struct crn_node *n, struct crn_item *item, int is_committed)
 {
     uint64_t keep = crn_config_name(n->set.cfg, item->name)->keep_protected;
     struct crn_item *i;
@@ -188,8 +208,12 @@ void crn_due_make_way(struct crn_node *n, const struct crn_item *item, int is_co
             continue;
         count_newer(i, &newer, &last);
         if (crn_due_gives_way(keep, newer, is_committed))
-            due_supersede(n, i, is_committed ? item : last);
+            due_supersede(n, i, is_committed ? item->version : last->version);
     }
+    if (is_committed)
+        note_committed(n, item);
+    else
+        give_way_to_committed(n, item);
 }
 
 /* Is a newer version of the name on its way to the PFS? */

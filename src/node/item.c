@@ -96,6 +96,9 @@ struct crn_item *crn_item_get(struct crn_node *n, const struct crn_msg *m)
     item->created_ns = m->ckpt.created_ns;
     item->since_ns = n->now_ns;
     item->deadline_ns = n->now_ns + (int64_t)n->set.cfg->commit_timeout_ns;
+    if (item->root != NULL &&
+        crn_node_was_ended(n, item->seq)) /* a restarted node reports it again */
+        crn_root_move(&item->root->state, CRN_ROOT_FAIL);
     while (*link != NULL && (*link)->seq < item->seq)
         link = &(*link)->next;
     item->next = *link;
@@ -131,14 +134,14 @@ void crn_item_fail(struct crn_node *n, struct crn_item *item, const struct crn_e
 /* The end. ------------------------------------------------------------------------------------- */
 
 /* Captures that all ranks were promised are kept: if the job dies too, the next start flushes them.
- * A node that is cut off does not know whether all have captured. Captures that the ranks replaced
- * are not kept. */
+ * A node that is cut off, or restarted, does not know whether all have captured. Captures that the
+ * ranks replaced are not kept. */
 static enum crn_outcome outcome_of(const struct crn_item *item, int is_cut_off)
 {
     if (item->error.code == CAIRN_OK)
         return CRN_OUT_FLUSHED;
     if (item->error.code == CAIRN_ECANCELED ||
-        (!crn_level_has(item->levels, CAIRN_CAPTURED) && !is_cut_off))
+        (!crn_level_has(item->levels, CAIRN_CAPTURED) && !is_cut_off && !item->is_adopted))
         return CRN_OUT_FAILED;
     return CRN_OUT_KEPT;
 }

@@ -61,6 +61,9 @@ struct crn_part {
 /* What a node has reported to the root, as bits. */
 enum { CRN_HAS_CAPTURED = 1, CRN_HAS_LOCAL = 2, CRN_HAS_DATA = 4, CRN_HAS_PARITY = 8 };
 
+/* Does the keeper look whether a dead service has committed it? */
+enum crn_look { CRN_LOOK_NONE = 0, CRN_LOOK_RUNS, CRN_LOOK_DONE };
+
 /* A checkpoint as the root sees it. Arrays have an entry per node, groups per file. */
 struct crn_root_item {
     enum crn_root_state state;
@@ -78,8 +81,9 @@ struct crn_root_item {
     uint32_t protect;                  /* the scheme that the ranks name; 0: as configured */
     int is_waited;                     /* a rank waits until this very one is persistent */
     int is_parity_waited;              /* ... protected */
-    int is_asked;       /* the keeper looks, or has looked, whether it is committed already */
-    uint32_t paused_by; /* node + 1 that reports for all why flushes wait; 0: none waits */
+    enum crn_look look;                /* for a restarted node: adopt.c */
+    struct crn_errinfo verdict; /* it fails with this error, unless the keeper finds it committed */
+    uint32_t paused_by;         /* node + 1 that reports for all why flushes wait; 0: none waits */
 };
 
 /* The streams of a node's set, by place in the set. */
@@ -105,8 +109,9 @@ struct crn_item {
     uint32_t protect;             /* the same for the scheme; 0: as configured */
     struct crn_protection scheme; /* as the root decides, with LEVEL captured */
     int is_held;                  /* it is not flushed until somebody wants it: due.c */
-    struct crn_errinfo error;     /* result of the checkpoint */
-    struct crn_part *part;        /* nlocal entries */
+    int is_adopted;           /* a dead service had it, and may have told its ranks of a level */
+    struct crn_errinfo error; /* result of the checkpoint */
+    struct crn_part *part;    /* nlocal entries */
     uint32_t ncaptured;
     uint32_t users;          /* tasks and transfers; its slots are released when there are none */
     int64_t deadline_ns;     /* for ranks that have not captured */

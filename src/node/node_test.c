@@ -349,6 +349,160 @@ static void a_claim_before_rank_0_is_back(void **state)
     assert_int_equal(done(CRN_ACT_SEND, CRN_MSG_CLAIM_DECIDED), 1);
 }
 
+/* A restart of all services. ------------------------------------------------------------------- */
+
+/* The keeper has looked for checkpoint seq. */
+static void looked(uint64_t seq, uint64_t committed_ns)
+{
+    struct crn_errinfo e = {0};
+    struct crn_result r = {.kind = CRN_WORK_LOOK,
+                           .item = crn_node_find(node, seq),
+                           .error = &e,
+                           .number = committed_ns};
+
+    crn_node_result(node, now_ns, &r);
+}
+
+static void rejoined_root(uint64_t seq)
+{
+    new_node(CRN_ROOT, NODES);
+    crn_node_rejoined(node, 0, 0, seq);
+}
+
+/* The dead service may have promised the capture to the ranks: a drain needs it. */
+static void adopted_captures_are_kept(void **state)
+{
+    struct crn_msg end_of_it = message(CRN_MSG_END, CRN_ROOT);
+    struct crn_action a;
+    int kept = 0;
+
+    (void)state;
+    new_node(1, NODES);
+    crn_node_rejoined(node, 0, 1, 1);
+    from_rank(message(CRN_MSG_CAPTURED, 0));
+    assert_int_equal(done(CRN_ACT_SEND, CRN_MSG_NODE_ASKS), 1);
+    end_of_it.end.error.code = CAIRN_EPEER;
+    from_node(end_of_it);
+    while (crn_actions_next(&out, &a))
+        kept += a.act == CRN_ACT_SETTLE && a.outcome == CRN_OUT_KEPT;
+    assert_int_equal(kept, 1);
+}
+
+/* While the keeper looks whether it is committed, no failure ends it. */
+static void a_failure_during_the_look(void **state)
+{
+    struct crn_msg failed = message(CRN_MSG_NODE_FAILED, 1);
+    struct crn_msg asks = message(CRN_MSG_NODE_ASKS, 1);
+
+    (void)state;
+    rejoined_root(0);
+    failed.failed.error.code = CAIRN_EIO;
+    from_node(asks);
+    from_node(failed);
+    assert_int_equal(done(CRN_ACT_DECIDED, 0), 0);
+    looked(1, 1000);
+    assert_int_equal(done(CRN_ACT_DECIDED, 0), 1);
+    assert_int_equal(crn_node_find(node, 1)->root->state, CRN_ROOT_COMMITTED);
+    failed.seq = asks.seq = 2;
+    from_node(asks);
+    from_node(failed);
+    assert_int_equal(done(CRN_ACT_DECIDED, 0), 0);
+    looked(2, 0);
+    assert_int_equal(done(CRN_ACT_DECIDED, 0), 1);
+    assert_int_equal(crn_node_find(node, 2)->root->state, CRN_ROOT_FAILED);
+}
+
+/* Each node asks at a time of its own, also after the answer to another. Meanwhile it hears that the
+ * root is alive. */
+static void a_node_that_asks_late(void **state)
+{
+    (void)state;
+    rejoined_root(0);
+    from_node(message(CRN_MSG_NODE_ASKS, 1));
+    looked(1, 1000);
+    assert_int_equal(done(CRN_ACT_SEND, CRN_MSG_END), 1);
+    from_node(message(CRN_MSG_NODE_ASKS, 1));
+    assert_int_equal(done(CRN_ACT_WORK, 0), 1);
+    now_ns += (int64_t)cfg.commit_timeout_ns;
+    crn_node_tick(node, now_ns);
+    assert_int_equal(done(CRN_ACT_SEND, CRN_MSG_ALIVE), 1);
+    looked(1, 1000);
+    assert_int_equal(done(CRN_ACT_SEND, CRN_MSG_END), 1);
+}
+
+/* What the root has decided and forgotten is not decided again. */
+static void a_late_report_of_a_failure(void **state)
+{
+    struct crn_msg failed = message(CRN_MSG_NODE_FAILED, 1);
+    struct crn_msg late = message(CRN_MSG_END, CRN_ROOT);
+
+    (void)state;
+    rejoined_root(1);
+    failed.failed.error.code = CAIRN_EIO;
+    from_node(failed);
+    assert_int_equal(done(CRN_ACT_DECIDED, 0), 1);
+    late.end.error.code = CAIRN_EIO;
+    from_node(late);
+    result(CRN_WORK_RETIRE, CAIRN_OK);
+    assert_int_equal(done(CRN_ACT_FREE, 0), 1);
+    from_rank(message(CRN_MSG_CAPTURED, 0));
+    rank_died(1);
+    assert_int_equal(done(CRN_ACT_DECIDED, 0), 0);
+}
+
+/* A rank whose captures are all saved may leave before the others have reported theirs. */
+static void a_rank_that_leaves_after_a_restart(void **state)
+{
+    struct crn_action a;
+    int deaths = 0;
+
+    (void)state;
+    rejoined_root(1);
+    from_node(message(CRN_MSG_NODE_ASKS, 1));
+    crn_node_left(node, now_ns, 0, 1);
+    while (crn_actions_next(&out, &a)) {
+        assert_false(a.act == CRN_ACT_SEND && a.msg.type == CRN_MSG_NODE_FAILED);
+        if (a.act != CRN_ACT_SEND || a.msg.type != CRN_MSG_RANK_DIED)
+            continue;
+        deaths++;
+        assert_int_equal(a.msg.seq, 2);
+    }
+    assert_int_equal(deaths, 1);
+}
+
+/* Rank 0 had heard that the name is granted; a rank of another node claims it once more. */
+static void a_claim_after_a_restart(void **state)
+{
+    struct crn_msg claim = message(CRN_MSG_NODE_CLAIM, 1);
+
+    (void)state;
+    rejoined_root(0);
+    claim.node_claim.rank = 1;
+    from_node(claim);
+    assert_int_equal(done(CRN_ACT_SEND, CRN_MSG_CLAIM_DECIDED), 0);
+    crn_node_granted(node, "heat", 7);
+    assert_int_equal(done(CRN_ACT_SEND, CRN_MSG_CLAIM_DECIDED), 1);
+}
+
+/* A version that is not due, and is reported when a newer one has been found committed. */
+static void an_older_version_reported_late(void **state)
+{
+    struct crn_msg asks = message(CRN_MSG_NODE_ASKS, 1);
+
+    (void)state;
+    cfg.names.persistent_every.count = 100;
+    rejoined_root(0);
+    asks.seq = 2;
+    asks.ckpt.version = 2;
+    from_node(asks);
+    looked(2, 1000);
+    assert_int_equal(done(CRN_ACT_DECIDED, 0), 1);
+    from_node(message(CRN_MSG_NODE_CAPTURED, 1));
+    from_node(message(CRN_MSG_NODE_CAPTURED, 0));
+    assert_int_equal(done(CRN_ACT_DECIDED, 0), 1);
+    assert_int_equal(crn_node_find(node, 1)->root->state, CRN_ROOT_FAILED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +517,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_repeated_report_is_answered, begin, end),
         cmocka_unit_test_setup_teardown(a_refusal_that_comes_twice, begin, end),
         cmocka_unit_test_setup_teardown(a_claim_before_rank_0_is_back, begin, end),
+        cmocka_unit_test_setup_teardown(adopted_captures_are_kept, begin, end),
+        cmocka_unit_test_setup_teardown(a_failure_during_the_look, begin, end),
+        cmocka_unit_test_setup_teardown(a_node_that_asks_late, begin, end),
+        cmocka_unit_test_setup_teardown(a_late_report_of_a_failure, begin, end),
+        cmocka_unit_test_setup_teardown(a_rank_that_leaves_after_a_restart, begin, end),
+        cmocka_unit_test_setup_teardown(a_claim_after_a_restart, begin, end),
+        cmocka_unit_test_setup_teardown(an_older_version_reported_late, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

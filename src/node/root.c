@@ -44,8 +44,15 @@ static void root_decide(struct crn_node *n, struct crn_item *item, enum crn_root
 
 void crn_root_fail(struct crn_node *n, struct crn_item *item, const struct crn_errinfo *error)
 {
-    if (!crn_root_may(item->root->state, CRN_ROOT_FAIL))
+    struct crn_root_item *root = item->root;
+
+    if (!crn_root_may(root->state, CRN_ROOT_FAIL))
         return;
+    if (root->look == CRN_LOOK_RUNS) {
+        if (root->verdict.code == CAIRN_OK)
+            root->verdict = *error;
+        return;
+    }
     root_decide(n, item, CRN_ROOT_FAIL, error, 0);
     crn_due_failed(n);
 }

@@ -394,6 +394,16 @@ static uint32_t likely_rank(const struct crn_job *job, uint32_t local)
     return local;
 }
 
+static int has_living_rank(const struct crn_job *job)
+{
+    uint32_t i;
+
+    for (i = 0; i < job->nlocal; i++)
+        if (job->clients[i] != NULL || !crn_rundir_rank_is_dead(&job->dir, job->lock_fd, i))
+            return 1;
+    return 0;
+}
+
 void crn_takeover_tick(struct crn_job *job)
 {
     uint32_t i;
@@ -401,6 +411,8 @@ void crn_takeover_tick(struct crn_job *job)
     if (job->taken == NULL)
         return;
     takeover_adopt(job);
+    if (job->taken->nhere < job->nodes && has_living_rank(job))
+        return; /* the captures of a dead rank count, too: they are adopted first */
     for (i = 0; i < job->nlocal; i++) {
         struct crn_client ghost = {.fd = -1, .job = job, .local = i};
 
