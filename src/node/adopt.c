@@ -35,11 +35,24 @@ int crn_adopt_is_silent(const struct crn_node *n, const struct crn_item *item, u
     return item->seq <= n->said[local] && !item->part[local].is_captured;
 }
 
+/* All that it can have reached. */
+static uint64_t promised_levels(const struct crn_node *n, const struct crn_item *item)
+{
+    uint64_t levels = crn_level_set(CAIRN_CAPTURED);
+
+    if (n->set.cfg->local[0] != '\0')
+        levels |= crn_level_set(CAIRN_LOCAL);
+    if (item->protect != 0 ||
+        crn_scheme_fits(crn_node_scheme(n->set.cfg, item->name), n->set.nmembers))
+        levels |= crn_level_set(CAIRN_PROTECTED);
+    return levels;
+}
+
 void crn_adopt_captured(struct crn_node *n, struct crn_item *item, uint32_t local)
 {
-    if (item->seq > n->said[local] || item->is_adopted)
+    if (item->seq > n->said[local] || item->promised != 0)
         return;
-    item->is_adopted = 1;
+    item->promised = promised_levels(n, item);
     crn_act_send(n, CRN_ROOT, item, CRN_MSG_NODE_ASKS)->asks.generation = item->generation;
 }
 

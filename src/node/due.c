@@ -144,7 +144,7 @@ static int is_same_name(const struct crn_item *a, const struct crn_item *b)
 /* A version that survives the loss of a node gives way only to one that does, too. */
 int crn_item_covers(const struct crn_item *newer, const struct crn_item *older)
 {
-    uint64_t beyond = older->levels & ~crn_level_set(CAIRN_CAPTURED);
+    uint64_t beyond = (older->levels | older->promised) & ~crn_level_set(CAIRN_CAPTURED);
 
     return (beyond & ~newer->levels) == 0;
 }

@@ -141,7 +141,7 @@ static enum crn_outcome outcome_of(const struct crn_item *item, int is_cut_off)
     if (item->error.code == CAIRN_OK)
         return CRN_OUT_FLUSHED;
     if (item->error.code == CAIRN_ECANCELED ||
-        (!crn_level_has(item->levels, CAIRN_CAPTURED) && !is_cut_off && !item->is_adopted))
+        (!crn_level_has(item->levels, CAIRN_CAPTURED) && !is_cut_off && item->promised == 0))
         return CRN_OUT_FAILED;
     return CRN_OUT_KEPT;
 }

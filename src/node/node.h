@@ -109,9 +109,9 @@ struct crn_item {
     uint32_t protect;             /* the same for the scheme; 0: as configured */
     struct crn_protection scheme; /* as the root decides, with LEVEL captured */
     int is_held;                  /* it is not flushed until somebody wants it: due.c */
-    int is_adopted;           /* a dead service had it, and may have told its ranks of a level */
-    struct crn_errinfo error; /* result of the checkpoint */
-    struct crn_part *part;    /* nlocal entries */
+    uint64_t promised;            /* levels that a dead service may have told the ranks, as a set */
+    struct crn_errinfo error;     /* result of the checkpoint */
+    struct crn_part *part;        /* nlocal entries */
     uint32_t ncaptured;
     uint32_t users;          /* tasks and transfers; its slots are released when there are none */
     int64_t deadline_ns;     /* for ranks that have not captured */

@@ -503,6 +503,32 @@ static void an_older_version_reported_late(void **state)
     assert_int_equal(crn_node_find(node, 1)->root->state, CRN_ROOT_FAILED);
 }
 
+/* A version that may have been local gives way to a newer one when that is local, too. */
+static void an_adopted_version_that_may_be_local(void **state)
+{
+    struct crn_msg captured = message(CRN_MSG_NODE_CAPTURED, 0);
+    struct crn_msg local = message(CRN_MSG_NODE_LOCAL, 0);
+    struct crn_msg level = message(CRN_MSG_LEVEL, CRN_ROOT);
+
+    (void)state;
+    cfg.names.persistent_every.count = 100;
+    cfg.names.keep_protected = 1;
+    (void)snprintf(cfg.local, sizeof(cfg.local), "/local");
+    rejoined_root(1);
+    from_rank(message(CRN_MSG_CAPTURED, 0));
+    for (captured.seq = 1; captured.seq <= 2; captured.seq++)
+        for (captured.node = 0; captured.node < NODES; captured.node++)
+            from_node(captured);
+    assert_int_equal(done(CRN_ACT_DECIDED, 0), 0);
+    local.seq = level.seq = 2;
+    for (local.node = 0; local.node < NODES; local.node++)
+        from_node(local);
+    level.level.level = CAIRN_LOCAL;
+    from_node(level);
+    assert_int_equal(done(CRN_ACT_DECIDED, 0), 1);
+    assert_int_equal(crn_node_find(node, 1)->root->state, CRN_ROOT_FAILED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -524,6 +550,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_rank_that_leaves_after_a_restart, begin, end),
         cmocka_unit_test_setup_teardown(a_claim_after_a_restart, begin, end),
         cmocka_unit_test_setup_teardown(an_older_version_reported_late, begin, end),
+        cmocka_unit_test_setup_teardown(an_adopted_version_that_may_be_local, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

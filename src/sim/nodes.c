@@ -9,8 +9,6 @@
 #include "protect/sets.h"
 #include "sim/nodes_world.h"
 
-#define DAY_NS (86400 * SECOND)
-
 void crn_world_problem(struct world *w, const char *fmt, ...)
 {
     va_list args;
@@ -46,7 +44,6 @@ static void event_free(struct event *ev)
 {
     if (ev == NULL)
         return;
-    free(ev->error);
     free(ev->packet);
     free(ev);
 }
@@ -109,6 +106,7 @@ struct event *crn_world_at(struct world *w, int64_t at_ns, enum event_kind kind,
     ev->kind = kind;
     ev->node = node;
     ev->life = w->nodes[node].life;
+    ev->epoch = w->epoch;
     if (nodes_push(w, ev) != 0) {
         free(ev);
         w->is_out_of_memory = 1;
@@ -238,6 +236,20 @@ static void draw_cuts(struct world *w)
     }
 }
 
+/* All services die, and are restarted. */
+static void draw_restarts(struct world *w)
+{
+    int64_t at_ns = 0;
+    uint32_t i, count = crn_world_chance(w, 0.3) ? 1 + (uint32_t)crn_rng_below(&w->rng, 2) : 0;
+
+    for (i = 0; i < count; i++) {
+        at_ns += (int64_t)(crn_rng_unit(&w->rng) * (double)(w->interval_ns * (w->nversions + 1)));
+        (void)crn_world_at(w, at_ns, EV_STOP, 0);
+        at_ns += crn_world_between(w, MILLI, 100 * SECOND);
+        (void)crn_world_at(w, at_ns, EV_REOPEN, 0);
+    }
+}
+
 static void draw_captures(struct world *w)
 {
     uint32_t i, v;
@@ -259,7 +271,7 @@ static void draw_captures(struct world *w)
 
 /* Life. ---------------------------------------------------------------------------------------- */
 
-static cairn_err open_node(struct world *w, uint32_t node, struct crn_errinfo *ei)
+cairn_err crn_world_open_node(struct world *w, uint32_t node, struct crn_errinfo *ei)
 {
     struct crn_node_setup setup = {.node = node,
                                    .nodes = w->set.nodes,
@@ -271,12 +283,12 @@ static cairn_err open_node(struct world *w, uint32_t node, struct crn_errinfo *e
                                    .shell_bytes = 1,
                                    .out = &w->actions};
     uint32_t i;
-    cairn_err rc = crn_node_new(&setup, 0, &w->nodes[node].core, ei);
+    cairn_err rc = crn_node_new(&setup, w->now_ns, &w->nodes[node].core, ei);
 
     for (i = 0; rc == CAIRN_OK && i < w->nranks; i++)
         crn_node_joined(w->nodes[node].core, i, node * w->nranks + i);
     if (rc == CAIRN_OK)
-        (void)crn_world_at(w, crn_world_between(w, 0, SECOND), EV_TICK, node);
+        (void)crn_world_at(w, w->now_ns + crn_world_between(w, 0, SECOND), EV_TICK, node);
     return rc;
 }
 
@@ -308,12 +320,13 @@ static cairn_err world_open(struct world *w, struct crn_errinfo *ei)
     for (i = 0; i < w->set.nodes; i++) {
         w->nodes[i].cut_ns = INT64_MAX;
         if (rc == CAIRN_OK)
-            rc = open_node(w, i, ei);
+            rc = crn_world_open_node(w, i, ei);
     }
     draw_captures(w);
     if (w->set.has_faults) {
         draw_deaths(w);
         draw_cuts(w);
+        draw_restarts(w);
     }
     return rc;
 }
@@ -345,45 +358,94 @@ static void end_if_done(struct world *w, uint32_t node)
     n->life++;
 }
 
-static void nodes_handle(struct world *w, struct event *ev)
+static cairn_err nodes_handle(struct world *w, struct event *ev, struct crn_errinfo *ei)
 {
     struct sim_node *n = &w->nodes[ev->node];
 
     switch (ev->kind) {
     case EV_TICK:
         if (n->core == NULL || ev->life != n->life)
-            return;
+            return CAIRN_OK;
+        if (n->is_adopted)
+            crn_restart_adopt(w, ev->node);
         crn_node_tick(n->core, w->now_ns);
         crn_shell_act(w, ev->node);
         (void)crn_world_at(w, w->now_ns + SECOND, EV_TICK, ev->node);
-        return;
+        return CAIRN_OK;
     case EV_CAPTURE:
         crn_rank_capture(w, ev);
-        return;
+        return CAIRN_OK;
     case EV_FROM_RANK:
         crn_rank_to_service(w, ev);
-        return;
+        return CAIRN_OK;
     case EV_TO_RANK:
         crn_rank_told(w, ev);
-        return;
+        return CAIRN_OK;
     case EV_MESSAGE:
         crn_shell_message(w, ev);
-        return;
+        return CAIRN_OK;
     case EV_RESULT:
         crn_shell_result(w, ev);
-        return;
+        return CAIRN_OK;
     case EV_TURN:
         crn_shell_turn(w, ev);
-        return;
+        return CAIRN_OK;
     case EV_LEAVE:
         crn_rank_leave(w, ev->rank, ev->flag);
-        return;
+        return CAIRN_OK;
     case EV_DIE:
         n->is_lost |= ev->flag;
         crn_shell_die(w, ev->node);
-        return;
+        return CAIRN_OK;
     case EV_RESTART: /* it answers for a job that it does not know */
         n->is_dead = n->is_lost;
+        return CAIRN_OK;
+    case EV_STOP:
+        crn_restart_stop(w);
+        return CAIRN_OK;
+    case EV_REOPEN:
+        return crn_restart_open(w, ei);
+    case EV_ADOPT:
+        if (ev->life == n->life)
+            crn_restart_adopt(w, ev->node);
+        return CAIRN_OK;
+    case EV_REJOIN:
+        if (ev->life == n->life)
+            crn_restart_rejoin(w, ev->rank);
+        return CAIRN_OK;
+    }
+    return CAIRN_OK;
+}
+
+/* By then everything has ended: the last capture or fault, then for each version its tasks, at most a
+ * minute each, and the deadlines. */
+static int64_t latest_end(const struct world *w)
+{
+    int64_t timeout_ns = (int64_t)w->cfg.commit_timeout_ns;
+
+    return 3 * w->interval_ns * (w->nversions + 1) + 10 * timeout_ns + 600 * SECOND +
+           w->nversions * (4 * timeout_ns + 300 * SECOND);
+}
+
+/* The caller's own fault. */
+static void nodes_strike(struct world *w)
+{
+    uint32_t node = w->set.strike_node % w->set.nodes;
+
+    switch (w->set.strike) {
+    case CRN_STRIKE_RANK:
+        w->res->dead++;
+        crn_rank_leave(w, node * w->nranks, 1);
+        return;
+    case CRN_STRIKE_SERVICE:
+        w->res->dead++;
+        crn_shell_die(w, node);
+        return;
+    case CRN_STRIKE_RESTART:
+        crn_restart_stop(w);
+        (void)crn_world_at(w, w->now_ns + SECOND, EV_REOPEN, node);
+        return;
+    default:
         return;
     }
 }
@@ -422,9 +484,11 @@ cairn_err crn_nodes_run(const struct crn_nodes *setup, struct crn_nodes_result *
            (ev = nodes_pop(&w)) != NULL) {
         w.now_ns = ev->at_ns;
         ret->events++;
-        if (w.now_ns > DAY_NS)
-            crn_world_problem(&w, "something still goes on after a day");
-        nodes_handle(&w, ev);
+        if (ret->events == setup->strike_at)
+            nodes_strike(&w);
+        if (w.now_ns > latest_end(&w) && ev->kind != EV_CAPTURE)
+            crn_check_late(&w);
+        rc = nodes_handle(&w, ev, ei);
         end_if_done(&w, ev->node);
         event_free(ev);
         if (w.actions.failed)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Simulates the services of one job: the production core of every node (src/node), in one process,
  * with a virtual clock. Around it are simulated ranks, workers, a network and a broker, all as
- * asynchronous as the real ones, and all faults that a seed draws: late and dead ranks, dead and
- * restarted services, cut and slow links, failed writes, a broker that says no.
+ * asynchronous as the real ones, and all faults that a seed draws: late and dead ranks, dead
+ * services, restarts of all services, cut and slow links, failed writes, a broker that says no.
  *
  * Checked: every checkpoint ends once on every node, in bounded time; a version is committed only
  * if all its data is there, and stays there; a capture that all ranks have made is committed or
@@ -34,6 +34,15 @@ enum crn_nodes_bug {
     CRN_BUG_COUNT,
 };
 
+/* What happens to a node at an event of the caller's choice. */
+enum crn_nodes_strike {
+    CRN_STRIKE_NONE = 0,
+    CRN_STRIKE_RANK,    /* its first rank dies */
+    CRN_STRIKE_SERVICE, /* its service dies */
+    CRN_STRIKE_RESTART, /* all services die and are restarted */
+    CRN_STRIKE_COUNT,
+};
+
 struct crn_nodes {
     uint32_t nodes;    /* 1 .. CRN_NODES_MAX; with faults: at most so many */
     uint32_t files;    /* 0: with faults, as the seed draws; else one for 8 nodes */
@@ -43,6 +52,9 @@ struct crn_nodes {
     uint64_t seed;
     int has_faults;
     enum crn_nodes_bug bug;
+    enum crn_nodes_strike strike;
+    uint64_t strike_at; /* number of the event, from 1 */
+    uint32_t strike_node;
 };
 
 /* Messages between services of the nodes in a role, in all versions. Without bulk data and the

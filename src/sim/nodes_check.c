@@ -77,7 +77,7 @@ void crn_check_failure(struct world *w, uint64_t seq, const struct crn_errinfo *
     if (newer != 0)
         check_superseded(w, seq, newer);
     w->version[seq - 1].is_given_up |= error->code == CAIRN_ECANCELED;
-    if (error->code != CAIRN_EPEER || w->res->cut > 0)
+    if (error->code != CAIRN_EPEER || w->res->cut > 0 || w->version[seq - 1].has_failed)
         return;
     for (i = 0; i < w->set.nodes * w->nranks; i++)
         if (!w->ranks[i].capture[seq - 1].is_made || w->nodes[w->ranks[i].node].has_died)
@@ -103,11 +103,12 @@ static void check_local(struct world *w, const struct rank *r, uint64_t seq)
                               i);
 }
 
-/* A node that was cut off, or whose root died, may report a failure although it was committed. */
-static int may_be_wrong(const struct world *w, const struct rank *r)
+/* A node that was cut off, or whose root died, may report a failure although it was committed. So may
+ * all nodes after a restart, if the keeper could not look, or the root ended before a node asked it. */
+static int may_be_wrong(const struct world *w, const struct rank *r, uint64_t seq)
 {
-    return w->nodes[r->node].cut_ns != INT64_MAX || w->nodes[CRN_ROOT].cut_ns != INT64_MAX ||
-           w->nodes[CRN_ROOT].has_died || w->res->dead > 0;
+    return w->version[seq - 1].is_unknown || w->nodes[r->node].cut_ns != INT64_MAX ||
+           w->nodes[CRN_ROOT].cut_ns != INT64_MAX || w->nodes[CRN_ROOT].has_died;
 }
 
 static void check_capture(struct world *w, const struct rank *r, uint64_t seq)
@@ -124,7 +125,7 @@ static void check_capture(struct world *w, const struct rank *r, uint64_t seq)
     if (c->is_ok && !is_committed)
         crn_world_problem(w, "node %u was told that version %llu is persistent, which it is not",
                           r->node, (ull)seq);
-    if (is_committed && c->ends > 0 && !c->is_ok && !may_be_wrong(w, r))
+    if (is_committed && c->ends > 0 && !c->is_ok && !may_be_wrong(w, r, seq))
         crn_world_problem(w, "node %u was told that version %llu failed, which is committed",
                           r->node, (ull)seq);
     if (c->slot == SLOT_FLUSHED && !is_committed)
@@ -169,7 +170,8 @@ static void check_rebuildable(struct world *w, uint64_t seq)
     }
 }
 
-static void describe_hanging(struct world *w)
+/* Something is still in flight. */
+void crn_check_late(struct world *w)
 {
     const struct crn_item *item;
     uint32_t i;
@@ -178,16 +180,17 @@ static void describe_hanging(struct world *w)
         if (w->nodes[i].core == NULL)
             continue;
         item = crn_node_items(w->nodes[i].core);
-        w->res->problem[0] = '\0';
         if (item != NULL)
             crn_world_problem(w,
-                              "after a day node %u still has checkpoint %llu: %s, root: %s, %u "
+                              "after %.0f s node %u still has checkpoint %llu: %s, root: %s, %u "
                               "users, %u captured",
-                              i, (ull)item->seq, crn_item_state_name(item->state),
+                              (double)w->now_ns * 1e-9, i, (ull)item->seq,
+                              crn_item_state_name(item->state),
                               item->root != NULL ? crn_root_state_name(item->root->state) : "-",
                               item->users, item->ncaptured);
         else
-            crn_world_problem(w, "after a day node %u still waits for its ranks", i);
+            crn_world_problem(w, "after %.0f s node %u still waits for its ranks",
+                              (double)w->now_ns * 1e-9, i);
         if (item != NULL)
             return;
     }
@@ -197,8 +200,6 @@ void crn_check_end(struct world *w)
 {
     uint32_t i, v;
 
-    if (w->now_ns > 86400 * SECOND)
-        describe_hanging(w);
     for (v = 1; v <= w->nversions; v++) {
         if (w->version[v - 1].is_committed)
             check_data(w, v);

@@ -173,6 +173,8 @@ static cairn_err nodes_shell_flush(struct world *w, uint32_t node, const struct 
     if (nodes_shell_strikes(w, CRN_BUG_EARLY))
         return CAIRN_OK;
     d->is_durable = 1;
+    d->is_removed = 0;
+    d->life = w->nodes[node].life;
     return CAIRN_OK;
 }
 
@@ -180,7 +182,7 @@ static void remove_data(struct world *w, uint32_t node, const struct crn_item *i
 {
     struct data *d = data_of(w, node, item->seq);
 
-    if (item->error.code == CAIRN_OK || !d->is_durable ||
+    if (item->error.code == CAIRN_OK || !d->is_durable || d->life != w->nodes[node].life ||
         (is_cut_off && w->set.bug != CRN_BUG_REMOVED))
         return;
     d->is_removed = 1;
@@ -194,7 +196,7 @@ static void make_local(struct world *w, uint32_t node, struct crn_item *item, in
 
     if (crn_item_has_ended(item->state) || !are_slots_there(w, node, item->seq))
         return;
-    data_of(w, node, item->seq)->has_local = (unsigned char)is_ok;
+    data_of(w, node, item->seq)->has_local |= (unsigned char)is_ok;
     if (is_ok || w->set.bug == CRN_BUG_LOCAL)
         crn_node_result(w->nodes[node].core, w->now_ns, &note);
 }
@@ -291,6 +293,12 @@ void crn_shell_result(struct world *w, struct event *ev)
         (void)!crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "node %u", ev->node);
     else
         (void)!nodes_shell_work(w, ev->node, &ev->action, &e);
+    if (ev->action.work == CRN_WORK_LOOK) {
+        struct version *v = &w->version[ev->action.item->seq - 1];
+
+        r.number = v->is_committed != 0;
+        v->is_unknown |= e.code != CAIRN_OK;
+    }
     crn_node_result(n->core, w->now_ns, &r);
     crn_shell_act(w, ev->node);
 }
@@ -456,7 +464,7 @@ void crn_shell_message(struct world *w, const struct event *ev)
     struct crn_errinfo ei = {0};
     struct crn_msg m, no;
 
-    if (n->is_dead)
+    if (n->is_dead || ev->epoch != w->epoch)
         return;
     if (crn_msg_decode(ev->packet, ev->bytes, &m, &ei) != CAIRN_OK) {
         crn_world_problem(w, "from node %u: %s", ev->from, ei.msg);
@@ -465,6 +473,8 @@ void crn_shell_message(struct world *w, const struct event *ev)
     if (n->core == NULL) {
         if (crn_node_refusal(&m, &no))
             shell_send(w, ev->node, ev->from, ev->from + 1, &no);
+        if (w->epoch > 0 && crn_msg_has_ckpt(m.type) && m.seq > 0)
+            w->version[m.seq - 1].is_unknown = 1;
     } else {
         if (m.type == CRN_MSG_HELP)
             answer_help(w, ev->node, &m);

@@ -30,14 +30,40 @@ static void seeds(uint32_t nodes, uint64_t first, uint64_t count)
 static void few_nodes(void **state)
 {
     (void)state;
-    seeds(4, 1, 1000);
-    seeds(16, 1, 1000);
+    seeds(4, 1, 2000);
+    seeds(16, 1, 1500);
 }
 
 static void many_nodes(void **state)
 {
     (void)state;
-    seeds(256, 1, 20);
+    seeds(256, 1, 40);
+}
+
+/* At each event of a run a rank dies, a service dies, or all services are restarted. */
+static void each_step(void **state)
+{
+    struct crn_nodes setup = {.nodes = 3, .files = 2, .versions = 2, .ranks = 2, .seed = 1};
+    struct crn_nodes_result r;
+    uint64_t committed[CRN_STRIKE_COUNT] = {0};
+    uint64_t events;
+    int strike;
+
+    (void)state;
+    assert_ok(crn_nodes_run(&setup, &r, ei));
+    events = r.events;
+    for (strike = CRN_STRIKE_RANK; strike < CRN_STRIKE_COUNT; strike++)
+        for (setup.strike_node = 0; setup.strike_node < 3; setup.strike_node++)
+            for (setup.strike_at = 1; setup.strike_at <= events; setup.strike_at++) {
+                setup.strike = (enum crn_nodes_strike)strike;
+                assert_ok(crn_nodes_run(&setup, &r, ei));
+                if (r.problem[0] != '\0')
+                    fail_msg("%s: strike %d on node %u at event %llu", r.problem, strike,
+                             setup.strike_node, (unsigned long long)setup.strike_at);
+                committed[strike] += r.committed;
+            }
+    assert_true(committed[CRN_STRIKE_RANK] > 0 && committed[CRN_STRIKE_SERVICE] > 0);
+    assert_int_equal(committed[CRN_STRIKE_RESTART], 3 * 2 * events); /* nothing is lost */
 }
 
 /* Without faults every version is committed, and messages grow linearly: the root sends each node
@@ -133,9 +159,10 @@ static void faults_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(few_nodes),     cmocka_unit_test(many_nodes),
-        cmocka_unit_test(messages),      cmocka_unit_test(due_versions),
-        cmocka_unit_test(the_same_seed), cmocka_unit_test(faults_are_found),
+        cmocka_unit_test(few_nodes),        cmocka_unit_test(many_nodes),
+        cmocka_unit_test(each_step),        cmocka_unit_test(messages),
+        cmocka_unit_test(due_versions),     cmocka_unit_test(the_same_seed),
+        cmocka_unit_test(faults_are_found),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
