@@ -15,6 +15,20 @@ function(cairn_test name label seconds)
     set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${hard})
 endfunction()
 
+# cairn_fixtures(files...): what several tests share, in one library. Names begin with test_.
+if(CAIRN_TESTS)
+    add_library(cairn_fixtures STATIC EXCLUDE_FROM_ALL)
+    target_link_libraries(cairn_fixtures PRIVATE
+        cairn_testing cairn_flags cairn_deps PkgConfig::cmocka)
+    target_compile_definitions(cairn_fixtures PRIVATE CRN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+endif()
+function(cairn_fixtures)
+    if(CAIRN_TESTS)
+        list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+        target_sources(cairn_fixtures PRIVATE ${ARGN})
+    endif()
+endfunction()
+
 # cairn_unit_tests(FOLDER files...): one cmocka binary a file, internals visible.
 function(cairn_unit_tests folder)
     if(NOT CAIRN_TESTS)
@@ -25,7 +39,7 @@ function(cairn_unit_tests folder)
         set(target unit_${folder}_${name})
         add_executable(${target} ${file})
         target_link_libraries(${target} PRIVATE
-            cairn_testing cairn_flags cairn_deps PkgConfig::cmocka)
+            cairn_fixtures cairn_testing cairn_flags cairn_deps PkgConfig::cmocka)
         target_compile_definitions(${target} PRIVATE CRN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
         cairn_test(${folder}/${name} unit 120 $<TARGET_FILE:${target}>)
     endforeach()

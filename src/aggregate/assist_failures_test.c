@@ -20,9 +20,9 @@ static void late_words_do_nothing(void **state)
     struct assist_world w;
 
     (void)state;
-    set_up(&w);
+    assist_set_up(&w);
     open_store(&w, &st);
-    w.engine = open_engine(BLOCKS, 2);
+    w.engine = assist_open_engine(BLOCKS, 2);
     assert_ok(write_together(&w, &st, &mf, &stats, ei));
     compare(&w, &st, mf.name);
     assert_int_equal(stats.assisted_bytes, 0);
@@ -37,7 +37,7 @@ static void late_words_do_nothing(void **state)
     crn_manifest_file_free(&mf);
     close_engines(&w);
     crn_store_close(&st);
-    tear_down(&w);
+    assist_tear_down(&w);
 }
 
 /* Writes a file while call number `at` of its first assistant fails. Either the file fails with
@@ -81,9 +81,9 @@ static void a_failing_assistant_fails_the_file(void **state)
     long k;
 
     (void)state;
-    set_up(&w);
+    assist_set_up(&w);
     open_store(&w, &st);
-    w.engine = open_engine(BLOCKS, 2);
+    w.engine = assist_open_engine(BLOCKS, 2);
     aide_open(&w, 1);
     for (k = 1; !is_over; k++) {
         w.is_slow = 1;
@@ -92,7 +92,7 @@ static void a_failing_assistant_fails_the_file(void **state)
     assert_true(k > 20 && failed > 15);
     close_engines(&w);
     crn_store_close(&st);
-    tear_down(&w);
+    assist_tear_down(&w);
 }
 
 /* The assistant was told to ask later, since the rest belongs to a node that never comes. It
@@ -105,9 +105,9 @@ static void a_limited_assistant_fails_at_once(void **state)
     long k;
 
     (void)state;
-    set_up(&w);
+    assist_set_up(&w);
     open_store(&w, &st);
-    w.engine = open_engine(BLOCKS, 2);
+    w.engine = assist_open_engine(BLOCKS, 2);
     aide_open(&w, 1);
     aide_open(&w, 3);
     w.assists[2] = 1;
@@ -116,7 +116,7 @@ static void a_limited_assistant_fails_at_once(void **state)
     assert_true(failed > 0);
     close_engines(&w);
     crn_store_close(&st);
-    tear_down(&w);
+    assist_tear_down(&w);
 }
 
 int main(void)

@@ -16,9 +16,9 @@ static void they_write_one_file(void **state)
     int round, i;
 
     (void)state;
-    set_up(&w);
+    assist_set_up(&w);
     open_store(&w, &st);
-    w.engine = open_engine(BLOCKS, 2);
+    w.engine = assist_open_engine(BLOCKS, 2);
     aide_open(&w, 1);
     aide_open(&w, 3);
     aide_open(&w, 0); /* from another group */
@@ -49,7 +49,7 @@ static void they_write_one_file(void **state)
     assert_int_equal(crn_engine_most_blocks(w.engine), BLOCKS);
     close_engines(&w);
     crn_store_close(&st);
-    tear_down(&w);
+    assist_tear_down(&w);
 }
 
 static ssize_t slow_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
@@ -72,10 +72,10 @@ static void assistants_may_never_come(void **state)
 
     (void)state;
     slow.pwrite = slow_pwrite;
-    set_up(&w);
+    assist_set_up(&w);
     open_store(&w, &st);
     st.fs = &slow;
-    w.engine = open_engine(BLOCKS, 2);
+    w.engine = assist_open_engine(BLOCKS, 2);
     memset(w.assists + 1, 1, NODES - 1);
     for (round = 0; round < 10; round++) {
         assert_ok(write_together(&w, &st, &mf, &stats, ei));
@@ -86,7 +86,7 @@ static void assistants_may_never_come(void **state)
     }
     close_engines(&w);
     crn_store_close(&st);
-    tear_down(&w);
+    assist_tear_down(&w);
 }
 
 /* Hands a write to an assistant that never writes it. Returns the owner of the write, or 0; *ret
@@ -161,9 +161,9 @@ static void assistants_write_their_own(void **state)
     struct assist_world w;
 
     (void)state;
-    set_up(&w);
+    assist_set_up(&w);
     open_store(&w, &st);
-    w.engine = open_engine(BLOCKS, 2);
+    w.engine = assist_open_engine(BLOCKS, 2);
     w.assists[1] = w.assists[3] = 1;
     fetcher.assists = w.assists;
     fetcher.arg = &w;
@@ -173,7 +173,7 @@ static void assistants_write_their_own(void **state)
     test_nothing_left(&st, "many", 7);
     close_engines(&w);
     crn_store_close(&st);
-    tear_down(&w);
+    assist_tear_down(&w);
 }
 
 /* The leader's pool is empty. It still has local data, and waits for a block to receive data of
@@ -260,10 +260,10 @@ static void what_is_overtaken_waits_for_its_turn(void **state)
     (void)state;
     assert_int_equal(sem_init(&go, 0, 0), 0);
     gated.pwrite = gated_pwrite;
-    set_up(&w);
+    assist_set_up(&w);
     open_store(&w, &st);
     st.fs = &gated;
-    w.engine = open_engine(BLOCKS, 1);
+    w.engine = assist_open_engine(BLOCKS, 1);
     w.assists[1] = w.assists[3] = 1;
     fetcher.assists = w.assists;
     fetcher.arg = &w;
@@ -274,7 +274,7 @@ static void what_is_overtaken_waits_for_its_turn(void **state)
     assert_true(w.nfree > 0);
     close_engines(&w);
     crn_store_close(&st);
-    tear_down(&w);
+    assist_tear_down(&w);
     (void)sem_destroy(&go);
 }
 

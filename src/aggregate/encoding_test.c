@@ -82,8 +82,8 @@ static void what_may_be_lost_is_bounded(void **state)
     (void)state;
     if (crn_pipe_parse("zfp", &pipe, ei) != CAIRN_OK)
         skip(); /* not in this build */
-    set_up(&f, lossy);
-    e = open_engine(&f, NULL);
+    engine_set_up(&f, lossy);
+    e = engine_open(&f, NULL);
     assert_ok(write_all(&f, e, NULL, &mf, &stats, ei));
     assert_ok(crn_store_describe_data(&f.st, "eng", 7, mf.name, &described, &x, ei));
     path_of(&f, mf.name, path, sizeof(path));
@@ -98,7 +98,7 @@ static void what_may_be_lost_is_bounded(void **state)
     crn_manifest_file_free(&described);
     crn_index_free(&x);
     crn_engine_close(e);
-    tear_down(&f);
+    engine_tear_down(&f);
 }
 
 static void settings_are_checked(void **state)

@@ -83,8 +83,8 @@ static void writes_what_it_was_given(void **state)
     int round;
 
     (void)state;
-    set_up(&f, settings);
-    e = open_engine(&f, NULL);
+    engine_set_up(&f, settings);
+    e = engine_open(&f, NULL);
     for (round = 0; round < 3; round++) {
         assert_ok(write_all(&f, e, NULL, &mf, &stats, ei));
         assert_true(mf.bytes <= crn_engine_estimate(e, f.sources, SHARDS));
@@ -94,7 +94,7 @@ static void writes_what_it_was_given(void **state)
         check_stats(&stats);
     }
     crn_engine_close(e);
-    tear_down(&f);
+    engine_tear_down(&f);
 }
 
 /* Checksums of the capture go into the index unchanged, so later damage is detected. */
@@ -110,9 +110,9 @@ static void sums_of_the_capture_are_kept(void **state)
     int found = 0;
 
     (void)state;
-    set_up(&f, settings);
+    engine_set_up(&f, settings);
     f.shard[1].image[f.shard[1].at[2] + 10] ^= 1;
-    e = open_engine(&f, NULL);
+    e = engine_open(&f, NULL);
     assert_ok(write_all(&f, e, NULL, &mf, &stats, ei));
     crn_manifest_file_free(&mf);
     assert_ok(crn_store_describe_data(&f.st, "eng", 7, mf.name, &mf, &x, ei));
@@ -128,7 +128,7 @@ static void sums_of_the_capture_are_kept(void **state)
     crn_index_free(&x);
     crn_flush_stats_free(&stats);
     crn_engine_close(e);
-    tear_down(&f);
+    engine_tear_down(&f);
 }
 
 static int never(void)
@@ -147,8 +147,8 @@ static void one_writer_is_enough(void **state)
     int i, busy = 0;
 
     (void)state;
-    set_up(&f, settings);
-    e = open_engine(&f, never);
+    engine_set_up(&f, settings);
+    e = engine_open(&f, never);
     assert_ok(write_all(&f, e, NULL, &mf, &stats, ei));
     compare(&f, mf.name);
     for (i = 0; i < 3; i++)
@@ -157,7 +157,7 @@ static void one_writer_is_enough(void **state)
     crn_manifest_file_free(&mf);
     crn_flush_stats_free(&stats);
     crn_engine_close(e);
-    tear_down(&f);
+    engine_tear_down(&f);
 }
 
 static int always(void)
@@ -177,8 +177,8 @@ static void a_third_writer_encodes(void **state)
     int round;
 
     (void)state;
-    set_up(&f, settings);
-    e = open_engine(&f, always);
+    engine_set_up(&f, settings);
+    e = engine_open(&f, always);
     for (round = 0; round < 200 && third == 0; round++) {
         assert_ok(write_all(&f, e, NULL, &mf, &stats, ei));
         third = stats.writer[2].local.sum.bytes;
@@ -190,7 +190,7 @@ static void a_third_writer_encodes(void **state)
     }
     assert_true(third > 0 || !f.is_encoded);
     crn_engine_close(e);
-    tear_down(&f);
+    engine_tear_down(&f);
 }
 
 /* Any failing call gives an error with a reason and leaves no file, and the engine stays usable. */
@@ -205,8 +205,8 @@ static void a_failure_leaves_nothing(void **state)
     long k;
 
     (void)state;
-    set_up(&f, settings);
-    e = open_engine(&f, NULL);
+    engine_set_up(&f, settings);
+    e = engine_open(&f, NULL);
     for (k = 1;; k++) {
         cairn_err rc;
 
@@ -232,7 +232,7 @@ static void a_failure_leaves_nothing(void **state)
     }
     assert_true(k > 20);
     crn_engine_close(e);
-    tear_down(&f);
+    engine_tear_down(&f);
 }
 
 /* Other nodes: blocks arrive later, from another thread, in another order; or fail. */
@@ -291,12 +291,12 @@ static void data_of_other_nodes_stays_within_the_pool(void **state)
     cairn_err rc;
 
     (void)state;
-    set_up(&f, settings);
+    engine_set_up(&f, settings);
     f.sources[0].owner = 1;
     f.sources[1].owner = f.sources[2].owner = 2;
     f.sources[0].memory = f.sources[1].memory = f.sources[2].memory = NULL;
     far.f = &f;
-    far.e = open_engine(&f, NULL);
+    far.e = engine_open(&f, NULL);
     assert_ok(crn_queue_init(&far.asked, 64, ei));
     assert_int_equal(pthread_create(&thread, NULL, answer, &far), 0);
     for (far.fail_at = 0; far.fail_at < 12; far.fail_at++) {
@@ -321,7 +321,7 @@ static void data_of_other_nodes_stays_within_the_pool(void **state)
     (void)pthread_join(thread, NULL);
     crn_queue_fini(&far.asked);
     crn_engine_close(far.e);
-    tear_down(&f);
+    engine_tear_down(&f);
 }
 
 static ssize_t slow_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
@@ -349,9 +349,9 @@ static void auto_encodes_where_it_pays(void **state)
     (void)state;
     settings = auto_settings;
     slow.pwrite = slow_pwrite;
-    set_up(&f, settings);
+    engine_set_up(&f, settings);
     f.st.fs = &slow;
-    e = open_engine(&f, NULL);
+    e = engine_open(&f, NULL);
     for (round = 0; round < 2; round++) {
         f.is_encoded = round > 0;
         assert_ok(write_all(&f, e, NULL, &mf, &stats, ei));
@@ -361,7 +361,7 @@ static void auto_encodes_where_it_pays(void **state)
         crn_manifest_file_free(&mf);
     }
     crn_engine_close(e);
-    tear_down(&f);
+    engine_tear_down(&f);
 }
 
 int main(void)

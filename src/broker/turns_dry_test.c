@@ -33,7 +33,7 @@ static void all_go_and_are_decided(void **state)
 
     (void)state;
     token.is_dry = 1;
-    open_world(&w, &token, 1);
+    turns_open_world(&w, &token, 1);
     begin = w.now;
     for (i = 0; i < 3; i++) {
         ask_for(&w, i, 1, 10 + i);
@@ -57,7 +57,7 @@ static void all_go_and_are_decided(void **state)
     crn_turns_totals(w.turns, w.now, 0, &totals);
     assert_int_equal(totals.dry_granted, 3);
     assert_true(totals.dry_wait_s > 30.999 && totals.dry_wait_s < 31.001);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 /* One entry for each job: what it would write when its turn comes is its newest state. */
@@ -69,7 +69,7 @@ static void who_asks_again_keeps_its_place(void **state)
 
     (void)state;
     token.is_dry = 1;
-    open_world(&w, &token, 1);
+    turns_open_world(&w, &token, 1);
     begin = w.now;
     ask_for(&w, 0, 1, 100);
     ask_for(&w, 1, 1, 10);
@@ -84,7 +84,7 @@ static void who_asks_again_keeps_its_place(void **state)
     expect_told(&w, 1, 1, begin + 100 * S, begin);
     assert_int_equal(w.told[1].duration_ns, 20 * S);
     expect_told(&w, 2, 2, begin + 120 * S, begin + S);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void budgets_and_sets_count(void **state)
@@ -96,17 +96,17 @@ static void budgets_and_sets_count(void **state)
     token.is_dry = 1;
     token.slots = 8;
     token.budget = 2000; /* two at 1000 bytes/s */
-    open_world(&w, &token, 1);
+    turns_open_world(&w, &token, 1);
     ask_for(&w, 0, 1, 10);
     ask_for(&w, 1, 1, 10);
     ask_for(&w, 2, 1, 10);
     assert_int_equal(w.ntold, 2);
     pass(&w, 11 * S);
     assert_int_equal(w.ntold, 3);
-    close_world(&w);
+    turns_close_world(&w);
     token.budget = 0;
     token.policy = &crn_policy_set10;
-    open_world(&w, &token, 1);
+    turns_open_world(&w, &token, 1);
     ask_for(&w, 0, 1, 10);
     ask_for(&w, 1, 1, 11);  /* the same set */
     ask_for(&w, 2, 1, 100); /* another one */
@@ -114,7 +114,7 @@ static void budgets_and_sets_count(void **state)
     assert_string_equal(w.told_job[1], "job 2");
     pass(&w, 11 * S);
     assert_int_equal(w.ntold, 3);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 /* Neither a start of the broker nor a full table stops anyone. */
@@ -149,7 +149,7 @@ static void nothing_waits_ever(void **state)
             say(&w, i, &ask, 1);
             assert_verdict(&w, i, CRN_BP_GO);
         }
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 int main(void)

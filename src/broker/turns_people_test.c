@@ -26,7 +26,7 @@ static void people_see_their_own(void **state)
     uint32_t i;
 
     (void)state;
-    open_world(&w, &one, 1);
+    turns_open_world(&w, &one, 1);
     for (i = 0; i < 5; i++) {
         ask_one(&w, i, 1);
         w.now += S;
@@ -51,7 +51,7 @@ static void people_see_their_own(void **state)
     pump(&w);
     assert_verdict(&w, 0, CRN_BP_TAKEN);
     assert_verdict(&w, 2, CRN_BP_GO);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void administrators_drain_and_choose(void **state)
@@ -61,7 +61,7 @@ static void administrators_drain_and_choose(void **state)
     struct turns_world w;
 
     (void)state;
-    open_world(&w, &one, 1);
+    turns_open_world(&w, &one, 1);
     assert_int_equal(crn_turns_control(w.turns, w.now, 0, &drain, NULL), CAIRN_EPERM);
     assert_int_equal(crn_turns_control(w.turns, w.now, 15, &drain, NULL), CAIRN_OK);
     ask_one(&w, 0, 1);
@@ -78,7 +78,7 @@ static void administrators_drain_and_choose(void **state)
     assert_int_equal(crn_turns_control(w.turns, w.now, 15, &drain, NULL), CAIRN_OK);
     pump(&w);
     assert_verdict(&w, 0, CRN_BP_GO);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void nobody_speaks_for_anothers_job(void **state)
@@ -87,7 +87,7 @@ static void nobody_speaks_for_anothers_job(void **state)
     struct turns_world w;
 
     (void)state;
-    open_world(&w, &one, 1);
+    turns_open_world(&w, &one, 1);
     ask_one(&w, 0, 1); /* alice's job 1 holds */
     assert_int_equal(crn_turns_report(w.turns, w.now, 1, &report, NULL), CAIRN_OK);
     pump(&w); /* bob's job with the same id is a different one */
@@ -95,7 +95,7 @@ static void nobody_speaks_for_anothers_job(void **state)
     assert_verdict(&w, 2, CRN_BP_WAIT);
     report.job[0] = 200; /* and a connection serves one job */
     assert_int_equal(crn_turns_report(w.turns, w.now, 1, &report, NULL), CAIRN_ESTATE);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void jobs_are_limited(void **state)
@@ -106,7 +106,7 @@ static void jobs_are_limited(void **state)
     uint32_t i;
 
     (void)state;
-    open_world(&w, &one, 1);
+    turns_open_world(&w, &one, 1);
     for (i = 0; i < 15; i++)
         if (i != 14)
             ask_one(&w, i % 2 == 0 && i >= 10 ? 0 : i, 1);
@@ -114,7 +114,7 @@ static void jobs_are_limited(void **state)
     crn_turns_closed(w.turns, w.now, 14);
     crn_turns_opened(w.turns, 14, "carol", 0);
     assert_int_equal(crn_turns_report(w.turns, w.now, 14, &report, &info), CAIRN_ELIMIT);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 int main(void)

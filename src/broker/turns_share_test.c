@@ -42,7 +42,7 @@ static void a_job_is_no_older_than_it_is_known(void **state)
     say(&w, 0, NULL, 0);
     assert_verdict(&w, 1, CRN_BP_GO); /* it came first */
     assert_verdict(&w, 2, CRN_BP_WAIT);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static uint64_t told_duration;
@@ -74,7 +74,7 @@ static void no_transfer_is_faster_than_the_file_system(void **state)
     (void)crn_turns_query(w.turns, w.now, 15, &all, keep_row, NULL);
     assert_int_equal(told_duration, 10 * S);
     assert_int_equal(told_nodes, 1);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 /* Measurements of the broker take precedence over claims of the job. */
@@ -97,7 +97,7 @@ static void a_measured_duration_replaces_a_claim(void **state)
     say(&w, 0, &ask, 1);
     (void)crn_turns_query(w.turns, w.now, 15, &all, keep_row, NULL);
     assert_int_equal(told_duration, 100 * S);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void writing_alone_gives_no_rights(void **state)
@@ -123,7 +123,7 @@ static void writing_alone_gives_no_rights(void **state)
     pass(&w, 15 * S);
     ask_one(&w, 3, 1);
     assert_verdict(&w, 3, CRN_BP_GO);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 /* Alice has three jobs that want the token all the time, bob one. */
@@ -152,7 +152,7 @@ static void many_jobs_get_no_more_than_a_share(void **state)
     }
     assert_in_range(held[1], 25, 35);
     assert_int_equal(held[0] + held[1], 60);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 /* Nodes of the only request. */

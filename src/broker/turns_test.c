@@ -10,7 +10,7 @@ static void one_after_the_other(void **state)
     struct turns_world w;
 
     (void)state;
-    open_world(&w, &one, 1);
+    turns_open_world(&w, &one, 1);
     ask_one(&w, 0, 1);
     ask_one(&w, 1, 1);
     ask_one(&w, 2, 1);
@@ -23,7 +23,7 @@ static void one_after_the_other(void **state)
     assert_verdict(&w, 1, CRN_BP_GO);
     say(&w, 1, NULL, 0);
     assert_verdict(&w, 2, CRN_BP_GO);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void as_many_as_there_are_slots(void **state)
@@ -34,13 +34,13 @@ static void as_many_as_there_are_slots(void **state)
 
     (void)state;
     token.slots = 3;
-    open_world(&w, &token, 1);
+    turns_open_world(&w, &token, 1);
     for (i = 0; i < 6; i++)
         ask_one(&w, i, 1);
     for (i = 0; i < 6; i++)
         gone += w.last[i].verdict[0].code == CRN_BP_GO;
     assert_int_equal(gone, 3);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void oblivious_gives_to_all(void **state)
@@ -51,12 +51,12 @@ static void oblivious_gives_to_all(void **state)
 
     (void)state;
     token.policy = &crn_policy_oblivious;
-    open_world(&w, &token, 1);
+    turns_open_world(&w, &token, 1);
     for (i = 0; i < 6; i++) {
         ask_one(&w, i, 1);
         assert_verdict(&w, i, CRN_BP_GO);
     }
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 /* Set-10: one of each set at a time, whatever the slots; within a set first come, first served. */
@@ -70,7 +70,7 @@ static void sets_go_side_by_side(void **state)
 
     (void)state;
     token.policy = &crn_policy_set10;
-    open_world(&w, &token, 1);
+    turns_open_world(&w, &token, 1);
     for (i = 0; i < 4; i++) {
         struct crn_bp_ask ask = waiting(1, 1000);
 
@@ -86,7 +86,7 @@ static void sets_go_side_by_side(void **state)
     assert_int_equal(w.last[1].verdict[0].code, CRN_BP_WAIT);
     say(&w, 0, NULL, 0);
     assert_verdict(&w, 1, CRN_BP_GO);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void tokens_are_independent(void **state)
@@ -97,7 +97,7 @@ static void tokens_are_independent(void **state)
 
     (void)state;
     (void)snprintf(token[1].name, sizeof(token[1].name), "home");
-    open_world(&w, token, 2);
+    turns_open_world(&w, token, 2);
     ask_one(&w, 0, 1);
     (void)snprintf(ask.token, sizeof(ask.token), "home");
     say(&w, 1, &ask, 1);
@@ -107,7 +107,7 @@ static void tokens_are_independent(void **state)
     say(&w, 2, &ask, 1);
     assert_verdict(&w, 2, CRN_BP_REFUSED);
     assert_int_equal(w.last[2].verdict[0].why, CRN_BP_WHY_TOKEN);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 /* A request of so many bytes that takes so many seconds. */
@@ -130,7 +130,7 @@ static void a_budget_is_shared(void **state)
     token.slots = 8;
     token.bandwidth = 0;
     token.budget = 1000;
-    open_world(&w, &token, 1);
+    turns_open_world(&w, &token, 1);
     ask_rate(&w, 0, 6000, 10); /* 600 bytes/s */
     ask_rate(&w, 1, 6000, 20); /* 300 */
     ask_rate(&w, 2, 6000, 30); /* 200: over 1000 */
@@ -156,7 +156,7 @@ static void a_budget_is_shared(void **state)
     assert_verdict(&w, 4, CRN_BP_WAIT);
     say(&w, 3, NULL, 0);
     assert_verdict(&w, 4, CRN_BP_GO); /* alone */
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 /* A job that needs more than the whole budget goes alone, and slots bound it, too. */
@@ -170,7 +170,7 @@ static void a_budget_has_room_for_one(void **state)
     token.slots = 2;
     token.bandwidth = 0;
     token.budget = 1000;
-    open_world(&w, &token, 1);
+    turns_open_world(&w, &token, 1);
     ask_rate(&w, 0, 50000, 1);
     assert_verdict(&w, 0, CRN_BP_GO);
     ask_rate(&w, 1, 1000, 1000);
@@ -181,7 +181,7 @@ static void a_budget_has_room_for_one(void **state)
     for (i = 1; i < 6; i++)
         gone += w.last[i].verdict[0].code == CRN_BP_GO;
     assert_int_equal(gone, 2);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 /* The measured rate of a job takes precedence over the claimed one. */
@@ -195,7 +195,7 @@ static void a_budget_counts_measured_rates(void **state)
     token.slots = 8;
     token.bandwidth = 0;
     token.budget = 1000;
-    open_world(&w, &token, 1);
+    turns_open_world(&w, &token, 1);
     ask_rate(&w, 0, 9000, 9000); /* says 1 byte/s */
     w.now += 10 * S;
     ask.bytes = ask.done = 9000;
@@ -207,7 +207,7 @@ static void a_budget_counts_measured_rates(void **state)
     assert_verdict(&w, 0, CRN_BP_GO);
     ask_rate(&w, 1, 2000, 10);
     assert_verdict(&w, 1, CRN_BP_WAIT);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 /* A job that names no token but its directory takes turns on that file system. */
@@ -231,7 +231,7 @@ static void a_path_finds_its_token(void **state)
     (void)snprintf(token[1].paths, sizeof(token[1].paths), "/lustre/, /gone");
     (void)snprintf(token[2].name, sizeof(token[2].name), "fast");
     (void)snprintf(token[2].paths, sizeof(token[2].paths), "/gpfs/fast");
-    open_world(&w, token, 3);
+    turns_open_world(&w, token, 3);
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct crn_bp_ask ask = waiting((uint32_t)i + 1, 10);
         struct crn_turns_totals totals;
@@ -246,7 +246,7 @@ static void a_path_finds_its_token(void **state)
         }
         assert_string_equal(token[found].name, cases[i].token);
     }
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void the_silent_lose_their_token(void **state)
@@ -255,7 +255,7 @@ static void the_silent_lose_their_token(void **state)
     int64_t s;
 
     (void)state;
-    open_world(&w, &one, 1);
+    turns_open_world(&w, &one, 1);
     ask_one(&w, 0, 1);
     ask_one(&w, 1, 1);
     for (s = 0; s < 40; s += 5) { /* 1 reports, 0 hangs */
@@ -268,7 +268,7 @@ static void the_silent_lose_their_token(void **state)
     keep(&w, 0, 1, 0); /* wakes up */
     assert_verdict(&w, 0, CRN_BP_TAKEN);
     assert_int_equal(w.last[0].verdict[0].why, CRN_BP_WHY_LEASE);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void the_cut_off_have_a_grace(void **state)
@@ -276,7 +276,7 @@ static void the_cut_off_have_a_grace(void **state)
     struct turns_world w;
 
     (void)state;
-    open_world(&w, &one, 1);
+    turns_open_world(&w, &one, 1);
     ask_one(&w, 0, 1);
     ask_one(&w, 1, 1);
     crn_turns_closed(w.turns, w.now, 0);
@@ -288,7 +288,7 @@ static void the_cut_off_have_a_grace(void **state)
     crn_turns_closed(w.turns, w.now, 0);
     pass(&w, 12 * S);
     assert_verdict(&w, 1, CRN_BP_GO);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void who_waits_keeps_its_place_for_a_while(void **state)
@@ -296,7 +296,7 @@ static void who_waits_keeps_its_place_for_a_while(void **state)
     struct turns_world w;
 
     (void)state;
-    open_world(&w, &one, 1);
+    turns_open_world(&w, &one, 1);
     ask_one(&w, 0, 1);
     ask_one(&w, 1, 1);
     w.now += S;
@@ -311,7 +311,7 @@ static void who_waits_keeps_its_place_for_a_while(void **state)
     say(&w, 2, NULL, 0);
     assert_verdict(&w, 1, CRN_BP_GO); /* first come */
     assert_verdict(&w, 4, CRN_BP_WAIT);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void a_holder_must_move(void **state)
@@ -320,7 +320,7 @@ static void a_holder_must_move(void **state)
     int i;
 
     (void)state;
-    open_world(&w, &one, 1);
+    turns_open_world(&w, &one, 1);
     ask_one(&w, 0, 1);
     for (i = 0; i < 15; i++) { /* progress: 150 s are fine */
         pass(&w, 10 * S);
@@ -333,7 +333,7 @@ static void a_holder_must_move(void **state)
     }
     assert_verdict(&w, 0, CRN_BP_TAKEN);
     assert_int_equal(w.last[0].verdict[0].why, CRN_BP_WHY_STALL);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void a_quiet_holder_is_no_stall(void **state)
@@ -343,7 +343,7 @@ static void a_quiet_holder_is_no_stall(void **state)
     int i;
 
     (void)state;
-    open_world(&w, &one, 1);
+    turns_open_world(&w, &one, 1);
     ask.done = CRN_BP_UNKNOWN;
     say(&w, 0, &ask, 1);
     for (i = 0; i < 50; i++) {
@@ -351,7 +351,7 @@ static void a_quiet_holder_is_no_stall(void **state)
         keep(&w, 0, 1, CRN_BP_UNKNOWN);
         assert_verdict(&w, 0, CRN_BP_GO);
     }
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void nobody_holds_for_ever(void **state)
@@ -360,7 +360,7 @@ static void nobody_holds_for_ever(void **state)
     int i;
 
     (void)state;
-    open_world(&w, &one, 1);
+    turns_open_world(&w, &one, 1);
     ask_one(&w, 0, 1);
     for (i = 0; i < 102; i++) {
         pass(&w, 10 * S);
@@ -368,7 +368,7 @@ static void nobody_holds_for_ever(void **state)
     }
     assert_verdict(&w, 0, CRN_BP_TAKEN);
     assert_int_equal(w.last[0].verdict[0].why, CRN_BP_WHY_LIMIT);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void a_new_broker_learns_who_holds(void **state)
@@ -380,7 +380,7 @@ static void a_new_broker_learns_who_holds(void **state)
     struct turns_world w;
 
     (void)state;
-    open_world(&w, &one, 1);
+    turns_open_world(&w, &one, 1);
     wait.age_ns = 50 * S;
     say(&w, 2, &held, 1);
     say(&w, 3, &alone, 1);
@@ -394,7 +394,7 @@ static void a_new_broker_learns_who_holds(void **state)
     assert_verdict(&w, 4, CRN_BP_WAIT);
     say(&w, 3, NULL, 0);
     assert_verdict(&w, 4, CRN_BP_GO);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void settling_gives_nothing(void **state)
@@ -421,7 +421,7 @@ static void settling_gives_nothing(void **state)
     assert_verdict(&w, 0, CRN_BP_WAIT);
     pass(&w, 2 * S);
     assert_verdict(&w, 0, CRN_BP_GO);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void old_and_repeated_reports_change_nothing(void **state)
@@ -430,7 +430,7 @@ static void old_and_repeated_reports_change_nothing(void **state)
     uint64_t newest;
 
     (void)state;
-    open_world(&w, &one, 1);
+    turns_open_world(&w, &one, 1);
     ask_one(&w, 0, 1);
     say(&w, 0, NULL, 0);
     newest = w.number;
@@ -440,7 +440,7 @@ static void old_and_repeated_reports_change_nothing(void **state)
     assert_int_equal(w.last[0].n, 0);
     w.number = 100;
     say(&w, 1, NULL, 0);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void going_alone_counts(void **state)
@@ -449,7 +449,7 @@ static void going_alone_counts(void **state)
     struct turns_world w;
 
     (void)state;
-    open_world(&w, &one, 1);
+    turns_open_world(&w, &one, 1);
     ask_one(&w, 0, 1);
     ask_one(&w, 1, 1);
     ask_one(&w, 2, 1);
@@ -459,7 +459,7 @@ static void going_alone_counts(void **state)
     assert_verdict(&w, 2, CRN_BP_WAIT); /* 1 is still writing */
     say(&w, 1, NULL, 0);
     assert_verdict(&w, 2, CRN_BP_GO);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 /* A policy that always prefers the newest would starve the first. */
@@ -482,7 +482,7 @@ static void even_an_unfair_policy_starves_nobody(void **state)
 
     (void)state;
     token.policy = &unfair;
-    open_world(&w, &token, 1);
+    turns_open_world(&w, &token, 1);
     ask_one(&w, 0, 1);
     w.now += S;
     ask_one(&w, 1, 1);
@@ -499,7 +499,7 @@ static void even_an_unfair_policy_starves_nobody(void **state)
     }
     assert_verdict(&w, 1, CRN_BP_GO);
     assert_true(w.now - begin > 4000 * S);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 /* Any sequence of events keeps the invariants, and grants never exceed the slots. */
@@ -515,7 +515,7 @@ static void random_events_keep_the_books(void **state)
     crn_rng_seed(&rng, 11);
     token[1].slots = 2;
     (void)snprintf(token[1].name, sizeof(token[1].name), "home");
-    open_world(&w, token, 2);
+    turns_open_world(&w, token, 2);
     memset(is_open, 1, sizeof(is_open));
     for (round = 0; round < 20000; round++) {
         uint32_t c = (uint32_t)crn_rng_below(&rng, CONNS);
@@ -548,7 +548,7 @@ static void random_events_keep_the_books(void **state)
             assert_in_range(status.n, 0, CRN_BP_MAX_ASKS);
         assert_null(crn_turns_check(w.turns));
     }
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 /* Claims during the wait count: the short transfer goes first, by its latest claim. */
@@ -560,7 +560,7 @@ static void a_waiting_request_is_read_anew(void **state)
 
     (void)state;
     token.policy = crn_policy_find("least-waste");
-    open_world(&w, &token, 1);
+    turns_open_world(&w, &token, 1);
     ask_one(&w, 0, 1);
     ask = waiting(1, 5000);
     say(&w, 1, &ask, 1);
@@ -572,7 +572,7 @@ static void a_waiting_request_is_read_anew(void **state)
     say(&w, 0, NULL, 0);
     assert_verdict(&w, 1, CRN_BP_GO);
     assert_verdict(&w, 2, CRN_BP_WAIT);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 int main(void)

@@ -610,7 +610,7 @@ static void test_samples(void **state)
     must(cairn_protect(s, "gpu", b.gpu, CAIRN_U64, N));
     places[1] = s->regions[0].place;
     c.nmemory = 2;
-    fill(&b, 1);
+    bed_fill(&b, 1);
     memcpy(image + 600, b.host, N * sizeof(uint64_t));
     c.early = crn_early_sample(&c);
     assert_non_null(c.early);

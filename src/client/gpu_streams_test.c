@@ -178,7 +178,7 @@ static void capture_meanwhile(struct bed_bed *b, const struct cuda *c, void *str
     for (v = 1; v <= 6; v++) {
         long queries;
 
-        fill(b, (uint64_t)v);
+        bed_fill(b, (uint64_t)v);
         must(cairn_gpu_stream(s, other)); /* captures do not wait for the suspended copy */
         hold(FAKE_HOLD_DOWN);
         must(cairn_checkpoint(s, "g", v, NULL));
@@ -259,7 +259,7 @@ static void test_captured_stream(void **state)
 
         assert_int_equal(c.stream_create(&stream, 0), 0);
         must(cairn_protect(s, "field", b.gpu, CAIRN_U64, N));
-        fill(&b, 5);
+        bed_fill(&b, 5);
         must(cairn_checkpoint(s, "g", 1, NULL));
         assert_int_equal(c.begin(stream, 0), 0);
         must(cairn_gpu_stream(s, i < 2 ? stream : CRN_STREAM_LEGACY));

@@ -18,7 +18,7 @@ static void round_trip(const char *more, const char *more2)
     must(cairn_protect(s, "small", small, CAIRN_U64, 100));
     must(cairn_gpu_stream(s, NULL));
     for (v = 1; v <= 5; v++) {
-        fill(&b, (uint64_t)v);
+        bed_fill(&b, (uint64_t)v);
         memset(small, (int)v, sizeof(small));
         must(cairn_checkpoint(s, "gpu", v, NULL));
         spoil(&b); /* at once: the copy must not see it */
@@ -75,7 +75,7 @@ static void test_global_array(void **state)
     a.dims[0] = a.global_dims[0] = 300;
     a.dims[1] = a.global_dims[1] = 1000;
     must(cairn_protect_array(s, "field", b.gpu, &a));
-    fill(&b, 1);
+    bed_fill(&b, 1);
     must(cairn_checkpoint(s, "gpu", 1, NULL));
     must(cairn_wait(s, "gpu", 1, CAIRN_PERSISTENT, 60000));
     spoil(&b);
@@ -101,7 +101,7 @@ static void test_failures(void **state)
     bed_open(&b);
     s = bed_session(&b, NULL);
     must(cairn_protect(s, "field", b.gpu, CAIRN_U64, N));
-    fill(&b, 1);
+    bed_fill(&b, 1);
     must(cairn_checkpoint(s, "gpu", 1, NULL));
     fail_at("cuMemcpyAsync 719");
     assert_int_equal(cairn_checkpoint(s, "gpu", 2, NULL), CAIRN_EDEVICE);

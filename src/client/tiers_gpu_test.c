@@ -169,8 +169,8 @@ static void test_two_devices(void **state)
     must(cairn_protect(s, "other", other.gpu, CAIRN_U64, N));
     must(cairn_protect(s, "small", small, CAIRN_U64, 64));
     for (v = 1; v <= 6; v++) {
-        fill(&w.b, (uint64_t)v);
-        fill(&other, (uint64_t)v + 100);
+        bed_fill(&w.b, (uint64_t)v);
+        bed_fill(&other, (uint64_t)v + 100);
         memset(small, (int)v, sizeof(small));
         must(cairn_checkpoint(s, "t", v, NULL));
     }
@@ -308,7 +308,7 @@ static void test_again(void **state)
         if (v % 7 == 0)
             must(cairn_prefetch_enqueue(s, "t", v % 3));
         if (v % 20 == 0)
-            fill(&w.b, (uint64_t)v);
+            bed_fill(&w.b, (uint64_t)v);
         must(cairn_checkpoint(s, "t", v % 3, NULL));
         if (v % 20 == 0) {
             spoil(&w.b);
@@ -463,7 +463,7 @@ static int64_t automatic(struct tiers_world *w, int others)
     assert_ok(w->b.dev->driver->ops->memory(w->b.dev, &before, &total, ei));
     for (v = 1; v <= 4; v++) {
         world_protect(w, s);
-        fill(&w->b, (uint64_t)v);
+        bed_fill(&w->b, (uint64_t)v);
         must(cairn_checkpoint(s, "t", v, NULL));
     }
     assert_ok(w->b.dev->driver->ops->memory(w->b.dev, &after, &total, ei));

@@ -10,13 +10,13 @@ static void random_structures_come_back(void **state)
 
     (void)state;
     crn_rng_seed(&rng, 1);
-    for (c = 0; c < NCODECS; c++)
+    for (c = 0; c < RANDOM_CODECS; c++)
         for (round = 0; round < 300; round++) {
             struct crn_errinfo info = {0}, *ei = &info;
             struct crn_buf a = {0}, b = {0};
 
-            codecs[c].make(&rng, &a);
-            assert_ok(codecs[c].again(a.data, a.len, &b, ei));
+            random_codecs[c].make(&rng, &a);
+            assert_ok(random_codecs[c].again(a.data, a.len, &b, ei));
             assert_int_equal(a.len, b.len);
             assert_memory_equal(a.data, b.data, a.len);
             crn_buf_free(&a);
@@ -83,22 +83,22 @@ static void every_flipped_byte_is_refused(void **state)
 
     (void)state;
     crn_rng_seed(&rng, 2);
-    for (c = 0; c < NCODECS; c++)
+    for (c = 0; c < RANDOM_CODECS; c++)
         for (round = 0; round < 4; round++) {
             struct crn_buf a = {0};
             unsigned char *data;
 
-            codecs[c].make(&rng, &a);
+            random_codecs[c].make(&rng, &a);
             data = exact(a.data, a.len);
             for (i = 0; i < a.len; i++)
                 for (m = 0; m < sizeof(masks); m++) {
                     memcpy(data, a.data, a.len);
                     data[i] ^= masks[m];
-                    refused(&codecs[c], data, a.len);
+                    refused(&random_codecs[c], data, a.len);
                     if (i >= 8 && i < 24)
                         continue; /* versions and flags are tested below */
                     reseal(data, a.len);
-                    refused_or_exact(&codecs[c], data, a.len);
+                    refused_or_exact(&random_codecs[c], data, a.len);
                 }
             free(data);
             crn_buf_free(&a);
@@ -112,22 +112,22 @@ static void every_truncation_is_refused(void **state)
 
     (void)state;
     crn_rng_seed(&rng, 3);
-    for (c = 0; c < NCODECS; c++) {
+    for (c = 0; c < RANDOM_CODECS; c++) {
         struct crn_buf a = {0};
 
-        codecs[c].make(&rng, &a);
+        random_codecs[c].make(&rng, &a);
         for (len = 0; len < a.len; len++) {
             unsigned char *data = exact(a.data, len);
 
-            refused(&codecs[c], data, len);
+            refused(&random_codecs[c], data, len);
             reseal(data, len);
-            refused_or_exact(&codecs[c], data, len);
+            refused_or_exact(&random_codecs[c], data, len);
             free(data);
         }
         crn_buf_u8(&a, 0); /* one byte too many */
-        refused(&codecs[c], a.data, a.len);
+        refused(&random_codecs[c], a.data, a.len);
         reseal(a.data, a.len);
-        refused(&codecs[c], a.data, a.len);
+        refused(&random_codecs[c], a.data, a.len);
         crn_buf_free(&a);
     }
 }
@@ -141,18 +141,18 @@ static void garbage_is_refused(void **state)
 
     (void)state;
     crn_rng_seed(&rng, 4);
-    for (c = 0; c < NCODECS; c++)
+    for (c = 0; c < RANDOM_CODECS; c++)
         for (round = 0; round < 2000; round++) {
             struct crn_buf a = {0};
             size_t from, n;
 
-            codecs[c].make(&rng, &a);
+            random_codecs[c].make(&rng, &a);
             from = 32 + (size_t)crn_rng_below(&rng, a.len - 32);
             n = 1 + (size_t)crn_rng_below(&rng, 9);
             for (i = from; i < a.len && i < from + n; i++)
                 a.data[i] = crn_rng_below(&rng, 2) == 0 ? 0xff : (unsigned char)crn_rng_u64(&rng);
             reseal(a.data, a.len);
-            refused_or_exact(&codecs[c], a.data, a.len);
+            refused_or_exact(&random_codecs[c], a.data, a.len);
             crn_buf_free(&a);
         }
 }
@@ -164,27 +164,27 @@ static void versions_and_flags_are_obeyed(void **state)
 
     (void)state;
     crn_rng_seed(&rng, 5);
-    for (c = 0; c < NCODECS; c++) {
+    for (c = 0; c < RANDOM_CODECS; c++) {
         struct crn_errinfo info = {0}, *ei = &info;
         struct crn_buf a = {0}, out = {0};
         unsigned char flags;
 
-        codecs[c].make(&rng, &a);
+        random_codecs[c].make(&rng, &a);
         flags = a.data[16];
         a.data[8] = CRN_FORMAT_MAJOR + 1;
         reseal(a.data, a.len);
-        assert_int_equal(codecs[c].again(a.data, a.len, &out, ei), CAIRN_EFORMAT);
+        assert_int_equal(random_codecs[c].again(a.data, a.len, &out, ei), CAIRN_EFORMAT);
         assert_non_null(strstr(ei->msg, "format 2."));
         a.data[8] = CRN_FORMAT_MAJOR;
         a.data[16] = 8; /* an incompatible flag */
         reseal(a.data, a.len);
-        assert_int_equal(codecs[c].again(a.data, a.len, &out, ei), CAIRN_EFORMAT);
+        assert_int_equal(random_codecs[c].again(a.data, a.len, &out, ei), CAIRN_EFORMAT);
         a.data[16] = flags;
         a.data[12] = 4; /* a compatible flag */
         a.data[10] = CRN_FORMAT_MINOR + 1;
         reseal(a.data, a.len);
         crn_err_clear(ei);
-        assert_ok(codecs[c].again(a.data, a.len, &out, ei));
+        assert_ok(random_codecs[c].again(a.data, a.len, &out, ei));
         crn_buf_free(&out);
         crn_buf_free(&a);
     }
@@ -199,14 +199,14 @@ static void fields_of_a_newer_minor_version_are_passed_over(void **state)
 
     (void)state;
     crn_rng_seed(&rng, 6);
-    make_manifest(&rng, &a);
+    random_codec("manifest")->make(&rng, &a);
     crn_buf_u64(&a, 0);
     reseal(a.data, a.len);
-    assert_int_equal(again_manifest(a.data, a.len, &out, ei), CAIRN_EDAMAGED);
+    assert_int_equal(random_codec("manifest")->again(a.data, a.len, &out, ei), CAIRN_EDAMAGED);
     a.data[10] = CRN_FORMAT_MINOR + 1;
     reseal(a.data, a.len);
     crn_err_clear(ei);
-    assert_ok(again_manifest(a.data, a.len, &out, ei));
+    assert_ok(random_codec("manifest")->again(a.data, a.len, &out, ei));
     assert_int_equal(out.len, a.len - 8);
     crn_buf_free(&out);
     crn_buf_free(&a);

@@ -24,7 +24,7 @@ static void test_device_copies_fail(void **state)
         struct cache_bed b = {.fails = fails};
 
         (void)snprintf(fails, sizeof(fails), "cuMemcpyAsync %d %ld 1 11", FAILED, k);
-        bed_open(&b, CRN_EVICT_SCORE, 0);
+        cache_bed_open(&b, CRN_EVICT_SCORE, 0);
         for (i = 0; i < KEYS / 2; i++) {
             int tries = 0;
 
@@ -38,7 +38,7 @@ static void test_device_copies_fail(void **state)
                 assert_true(++tries < 5);
         }
         assert_ok(crn_cache_flush(b.cache, in(LONG), ei));
-        bed_close(&b);
+        cache_bed_close(&b);
     }
 }
 
@@ -59,7 +59,7 @@ static void test_device_lost(void **state)
         uint64_t lost = 0;
 
         (void)snprintf(fails, sizeof(fails), "cuMemcpyAsync %d %ld", LOST, k);
-        bed_open(&b, CRN_EVICT_SCORE, 0);
+        cache_bed_open(&b, CRN_EVICT_SCORE, 0);
         for (i = 0; i < KEYS / 2; i++)
             written[i] = put(&b, i, MAXB / 2 + i, i % 2 == 0) == CAIRN_OK;
         for (i = 0; i < KEYS / 2; i++) {
@@ -76,7 +76,7 @@ static void test_device_lost(void **state)
         }
         for (i = KEYS / 2; k < 24 && i < KEYS; i++)
             assert_int_equal(get(&b, i, 0), CAIRN_OK);
-        bed_close(&b);
+        cache_bed_close(&b);
     }
 }
 
@@ -106,12 +106,12 @@ static void test_pinning_fails(void **state)
     (void)state;
     if (is_real())
         skip();
-    bed_open(&b, CRN_EVICT_SCORE, 0);
+    cache_bed_open(&b, CRN_EVICT_SCORE, 0);
     assert_ok(crn_cache_ready(b.cache, in(LONG), ei));
     assert_int_equal(put(&b, 1, MAXB, 1), CAIRN_OK);
     assert_ok(crn_cache_flush(b.cache, in(LONG), ei));
     assert_int_equal(get(&b, 1, 1), CAIRN_OK);
-    bed_close(&b);
+    cache_bed_close(&b);
 }
 
 /* The disk is full for a while: nothing is lost, captures continue while there is memory, and
@@ -124,7 +124,7 @@ static void test_disk_full(void **state)
     uint64_t i;
 
     (void)state;
-    bed_open(&b, CRN_EVICT_SCORE, 0);
+    cache_bed_open(&b, CRN_EVICT_SCORE, 0);
     atomic_store(&b.disk.is_full, 1);
     for (i = 0; i < 8; i++)
         assert_int_equal(put(&b, i, MAXB, 1), CAIRN_OK);
@@ -141,7 +141,7 @@ static void test_disk_full(void **state)
     atomic_store(&b.disk.is_full, 0);
     assert_ok(crn_cache_flush(b.cache, in(LONG), ei));
     assert_int_equal(put(&b, 9, MAXB, 1), CAIRN_OK);
-    bed_close(&b);
+    cache_bed_close(&b);
 }
 
 static void test_damaged_files(void **state)
@@ -151,7 +151,7 @@ static void test_damaged_files(void **state)
     unsigned damaged = 0;
 
     (void)state;
-    bed_open(&b, CRN_EVICT_SCORE, 0);
+    cache_bed_open(&b, CRN_EVICT_SCORE, 0);
     for (i = 0; i < KEYS; i++)
         assert_int_equal(put(&b, i, MAXB, 1), CAIRN_OK);
     assert_ok(crn_cache_flush(b.cache, in(LONG), ei));
@@ -163,7 +163,7 @@ static void test_damaged_files(void **state)
         damaged += rc == CAIRN_EDAMAGED;
     }
     assert_true(damaged >= KEYS - 8 && damaged < KEYS); /* those in memory are fine */
-    bed_close(&b);
+    cache_bed_close(&b);
 }
 
 /* A killed process leaves no file. */

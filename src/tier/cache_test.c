@@ -21,7 +21,7 @@ static void shot(enum crn_evict policy, int discard, enum order order, int hints
     uint64_t i;
 
     crn_rng_seed(&rng, (uint64_t)policy * 100 + (uint64_t)order);
-    bed_open(&b, policy, discard);
+    cache_bed_open(&b, policy, discard);
     for (i = 0; hints > 1 && i < KEYS; i++)
         assert_ok(crn_cache_hint(b.cache, nth(order, i), ei));
     for (i = 0; i < KEYS; i++) {
@@ -50,7 +50,7 @@ static void shot(enum crn_evict policy, int discard, enum order order, int hints
     assert_int_equal(b.early, 0);
     if (wait)
         assert_true(stats.flushed_bytes[0] + stats.flushed_bytes[1] >= total);
-    bed_close(&b);
+    cache_bed_close(&b);
 }
 
 static void test_shots(void **state)
@@ -75,7 +75,7 @@ static void test_hints_make_hits(void **state)
     uint64_t i;
 
     (void)state;
-    bed_open(&b, CRN_EVICT_SCORE, 0);
+    cache_bed_open(&b, CRN_EVICT_SCORE, 0);
     for (i = 0; i < 6; i++)
         assert_int_equal(put(&b, i, MAXB, 1), CAIRN_OK); /* two fit the device, six the host */
     assert_ok(crn_cache_flush(b.cache, in(LONG), ei));
@@ -91,7 +91,7 @@ static void test_hints_make_hits(void **state)
     }
     crn_cache_get_stats(b.cache, &stats);
     assert_int_equal(stats.hits[0], 6);
-    bed_close(&b);
+    cache_bed_close(&b);
 }
 
 /* The application's stream. -------------------------------------------------------------------- */
@@ -124,7 +124,7 @@ static void test_after_stream(void **state)
     uint32_t i;
 
     (void)state;
-    bed_open(&b, CRN_EVICT_SCORE, 0);
+    cache_bed_open(&b, CRN_EVICT_SCORE, 0);
     cuda_find(&cuda);
     cuda_enter(&cuda, 0);
     assert_int_equal(cuda.stream_create(&stream, 0), 0);
@@ -152,7 +152,7 @@ static void test_after_stream(void **state)
     b.driver->ops->free(b.dev, other);
     assert_int_equal(cuda.stream_destroy(stream), 0);
     cuda_leave(&cuda, 0);
-    bed_close(&b);
+    cache_bed_close(&b);
 }
 
 /* More. ---------------------------------------------------------------------------------------- */
@@ -167,14 +167,14 @@ static void test_two_devices(void **state)
     (void)state;
     if (is_real())
         skip();
-    bed_open(&b, CRN_EVICT_SCORE, 0);
+    cache_bed_open(&b, CRN_EVICT_SCORE, 0);
     assert_ok(b.driver->ops->device_open(b.driver, 1, &b.dev2, ei));
     assert_ok(b.driver->ops->alloc(b.dev2, MAXB, &other, ei));
     assert_int_equal(b.driver->ops->owner(b.driver, b.gpu + 5), 0);
     assert_int_equal(b.driver->ops->owner(b.driver, (char *)other + 5), 1);
     assert_int_equal(b.driver->ops->owner(b.driver, b.host), -1);
     for (i = 0; i < 3; i++) {
-        fill(b.host, i + 1, 1000);
+        cache_fill(b.host, i + 1, 1000);
         move(&b, i == 0 ? b.gpu : i == 1 ? other : b.host, b.host, 1000);
     }
     piece[0] = (struct crn_tier_piece){b.gpu, 0, 1000, b.dev};
@@ -192,7 +192,7 @@ static void test_two_devices(void **state)
     move(&b, b.host, other, 1000);
     assert_true(is_filled(b.host, 2, 1000));
     b.driver->ops->free(b.dev2, other);
-    bed_close(&b);
+    cache_bed_close(&b);
 }
 
 /* One thread writes, one reads what was written, one hints and forgets; for the thread
@@ -253,7 +253,7 @@ static void test_threads(void **state)
     uint64_t key;
 
     (void)state;
-    bed_open(&b, CRN_EVICT_SCORE, 1);
+    cache_bed_open(&b, CRN_EVICT_SCORE, 1);
     assert_int_equal(pthread_create(&thread[0], NULL, read_behind, &reader), 0);
     assert_int_equal(pthread_create(&thread[1], NULL, hint_ahead, &hinter), 0);
     for (key = 0; key < KEYS; key++) {
@@ -264,7 +264,7 @@ static void test_threads(void **state)
     assert_int_equal(pthread_join(thread[0], NULL), 0);
     assert_int_equal(pthread_join(thread[1], NULL), 0);
     assert_int_equal(reader.failures + hinter.failures, 0);
-    bed_close(&b);
+    cache_bed_close(&b);
 }
 
 static void test_close_while_busy(void **state)
@@ -273,10 +273,10 @@ static void test_close_while_busy(void **state)
     uint64_t i;
 
     (void)state;
-    bed_open(&b, CRN_EVICT_SCORE, 0);
+    cache_bed_open(&b, CRN_EVICT_SCORE, 0);
     for (i = 0; i < 2; i++)
         assert_int_equal(put(&b, i, MAXB, 1), CAIRN_OK);
-    bed_close(&b);
+    cache_bed_close(&b);
 }
 
 /* Copies of several blocks that threads share. ------------------------------------------------- */
@@ -288,7 +288,7 @@ static void put_large(struct crn_cache *cache, unsigned char *p, uint64_t key)
 {
     struct crn_tier_piece piece = {p, 0, LARGE, NULL};
 
-    fill(p, key, LARGE);
+    cache_fill(p, key, LARGE);
     assert_ok(crn_cache_write(cache, key, LARGE, &piece, 1, NULL, in(LONG), ei));
 }
 
