@@ -13,7 +13,7 @@
 #include "capture/stream.h"
 
 #define PIECE       ((uint64_t)1 << 20)
-#define CHUNK_MIN   ((uint64_t)64 << 10) /* smaller chunks do not pay for parallel lanes */
+#define CHUNK_MIN   ((uint64_t)64 << 10) /* smaller chunks do not pay for copies side by side */
 #define CHUNK_MAX   ((uint64_t)4 << 20)
 #define STREAM_MIN  ((uint64_t)2 << 20) /* smaller lists are copied through the caches */
 #define MAX_HELPERS 31
@@ -54,33 +54,33 @@ static uint32_t copy_of(const struct copier_work *w, uint64_t k)
     return lo;
 }
 
-static struct crn_lane copier_piece(const struct copier_work *w, uint64_t k)
+static struct crn_hashed_copy copier_piece(const struct copier_work *w, uint64_t k)
 {
     const struct crn_copy *copy = &w->copies[copy_of(w, k)];
     uint64_t done = (k - copy->first) * w->piece_bytes;
     uint64_t left = copy->bytes - done;
 
-    return (struct crn_lane){.dst = (char *)copy->dst + done,
-                             .src = (const char *)copy->src + done,
-                             .bytes = left < w->piece_bytes ? left : w->piece_bytes,
-                             .hash = w->has_hashes ? &copy->hashes[k - copy->first] : NULL};
+    return (struct crn_hashed_copy){.dst = (char *)copy->dst + done,
+                                    .src = (const char *)copy->src + done,
+                                    .bytes = left < w->piece_bytes ? left : w->piece_bytes,
+                                    .hash = w->has_hashes ? &copy->hashes[k - copy->first] : NULL};
 }
 
 /* Part i of the team's job. */
 static cairn_err copy_part(void *arg, uint64_t i, struct crn_errinfo *ei)
 {
     const struct copier_work *w = arg;
-    struct crn_lane lanes[CRN_LANES];
+    struct crn_hashed_copy copies[CRN_HASHED_COPIES];
     uint64_t k = i * w->take;
     int n = 0;
 
     (void)ei;
     while (n < (int)w->take && k < w->pieces)
-        lanes[n++] = copier_piece(w, k++);
+        copies[n++] = copier_piece(w, k++);
     if (w->has_hashes)
-        crn_hashed_copy_by(w->c->way, lanes, n);
+        crn_hashed_copy_by(w->c->way, copies, n);
     else
-        crn_stream_copy(lanes[0].dst, lanes[0].src, lanes[0].bytes);
+        crn_stream_copy(copies[0].dst, copies[0].src, copies[0].bytes);
     return CAIRN_OK;
 }
 
@@ -139,7 +139,7 @@ void crn_copier_run(const struct crn_copier *c, struct crn_copy *copies, uint32_
                             .n = n,
                             .has_hashes = has_hashes,
                             .piece_bytes = has_hashes ? c->chunk_bytes : PIECE,
-                            .take = has_hashes ? CRN_LANES : 1};
+                            .take = has_hashes ? CRN_HASHED_COPIES : 1};
     struct crn_errinfo none = {0};
     uint64_t bytes = 0;
     uint64_t parts;

@@ -12,13 +12,13 @@
 #include "base/buf.h"
 
 /* Hashes the destination: the source may have changed since. */
-static void copy_then_sum(const struct crn_lane *lanes, int n)
+static void copy_then_sum(const struct crn_hashed_copy *copies, int n)
 {
     int i;
 
     for (i = 0; i < n; i++) {
-        memcpy(lanes[i].dst, lanes[i].src, lanes[i].bytes);
-        *lanes[i].hash = crn_hash(lanes[i].dst, lanes[i].bytes);
+        memcpy(copies[i].dst, copies[i].src, copies[i].bytes);
+        *copies[i].hash = crn_hash(copies[i].dst, copies[i].bytes);
     }
 }
 
@@ -39,8 +39,8 @@ static void copy_then_sum(const struct crn_lane *lanes, int n)
 #define PRIME32_1 0x9E3779B1U
 #define AHEAD     1024 /* bytes to prefetch ahead; measured */
 
-/* A lane in progress. */
-struct hashed_lane {
+/* A copy in progress. */
+struct hashed_progress {
     unsigned char *dst;
     const unsigned char *src;
     void *acc;
@@ -170,16 +170,16 @@ WIDE static inline struct stripe_avx512 scramble_avx512(struct stripe_avx512 acc
 
 /* Loops over whole blocks. */
 struct loops {
-    void (*copy_lanes)(const struct hashed_lane *l, uint64_t bytes, const unsigned char *secret);
-    void (*copy_lane)(const struct hashed_lane *l, uint64_t bytes, const unsigned char *secret);
+    void (*copy_all)(const struct hashed_progress *l, uint64_t bytes, const unsigned char *secret);
+    void (*copy_one)(const struct hashed_progress *l, uint64_t bytes, const unsigned char *secret);
 };
 
-static const struct loops avx512 = {copy_lanes_avx512, copy_lane_avx512};
-static const struct loops avx2 = {copy_lanes_avx2, copy_lane_avx2};
+static const struct loops avx512 = {copy_all_avx512, copy_one_avx512};
+static const struct loops avx2 = {copy_all_avx2, copy_one_avx2};
 
 /* Bytes that the loops may process. The last two blocks are left to the library: it must finish the
  * sum itself, and its state needs the 64 bytes before the end. */
-static uint64_t whole_blocks(const struct crn_lane *c)
+static uint64_t whole_blocks(const struct crn_hashed_copy *c)
 {
     if (c->bytes <= 2 * (uint64_t)BLOCK || (uintptr_t)c->dst % STRIPE != 0)
         return 0;
@@ -188,7 +188,7 @@ static uint64_t whole_blocks(const struct crn_lane *c)
 
 /* Hands the sum over to the library. After whole blocks the accumulators and the length are its
  * whole state. */
-static void end_sum(const struct crn_lane *c, uint64_t done, XXH3_state_t *state)
+static void end_sum(const struct crn_hashed_copy *c, uint64_t done, XXH3_state_t *state)
 {
     unsigned char *dst = (unsigned char *)c->dst + done;
 
@@ -198,28 +198,28 @@ static void end_sum(const struct crn_lane *c, uint64_t done, XXH3_state_t *state
     *c->hash = XXH3_64bits_digest(state);
 }
 
-static void copy_by(const struct loops *loops, const struct crn_lane *c, int n)
+static void copy_by(const struct loops *loops, const struct crn_hashed_copy *c, int n)
 {
-    XXH3_state_t state[CRN_LANES];
-    struct hashed_lane lane[CRN_LANES];
-    uint64_t common = n == CRN_LANES ? UINT64_MAX : 0; /* bytes done in parallel lanes */
+    XXH3_state_t state[CRN_HASHED_COPIES];
+    struct hashed_progress copy[CRN_HASHED_COPIES];
+    uint64_t common = n == CRN_HASHED_COPIES ? UINT64_MAX : 0; /* bytes done side by side */
     int i;
 
     for (i = 0; i < n; i++) {
         (void)XXH3_64bits_reset(&state[i]);
-        lane[i] = (struct hashed_lane){c[i].dst, c[i].src, state[i].acc};
+        copy[i] = (struct hashed_progress){c[i].dst, c[i].src, state[i].acc};
         if (whole_blocks(&c[i]) < common)
             common = whole_blocks(&c[i]);
     }
     if (common > 0)
-        loops->copy_lanes(lane, common, state[0].extSecret);
+        loops->copy_all(copy, common, state[0].extSecret);
     for (i = 0; i < n; i++) {
         uint64_t whole = whole_blocks(&c[i]);
 
-        lane[i].dst += common;
-        lane[i].src += common;
+        copy[i].dst += common;
+        copy[i].src += common;
         if (whole > common)
-            loops->copy_lane(&lane[i], whole - common, state[0].extSecret);
+            loops->copy_one(&copy[i], whole - common, state[0].extSecret);
         end_sum(&c[i], whole, &state[i]);
     }
 }
@@ -228,10 +228,10 @@ static void copy_by(const struct loops *loops, const struct crn_lane *c, int n)
 static int is_right(const struct loops *loops)
 {
     enum { EACH = 5 * BLOCK };
-    static unsigned char from[CRN_LANES * EACH];
+    static unsigned char from[CRN_HASHED_COPIES * EACH];
     static unsigned char to[sizeof(from)] __attribute__((aligned(64)));
-    struct crn_lane c[CRN_LANES];
-    uint64_t hash[CRN_LANES];
+    struct crn_hashed_copy c[CRN_HASHED_COPIES];
+    uint64_t hash[CRN_HASHED_COPIES];
     XXH3_state_t state;
     int same = 1;
     size_t i;
@@ -241,10 +241,10 @@ static int is_right(const struct loops *loops)
         return 0;
     for (i = 0; i < sizeof(from); i++)
         from[i] = (unsigned char)(i * 2654435761U >> 9);
-    for (i = 0; i < CRN_LANES; i++)
-        c[i] = (struct crn_lane){to + i * EACH, from + i * EACH, EACH - i, &hash[i]};
-    copy_by(loops, c, CRN_LANES);
-    for (i = 0; i < CRN_LANES; i++)
+    for (i = 0; i < CRN_HASHED_COPIES; i++)
+        c[i] = (struct crn_hashed_copy){to + i * EACH, from + i * EACH, EACH - i, &hash[i]};
+    copy_by(loops, c, CRN_HASHED_COPIES);
+    for (i = 0; i < CRN_HASHED_COPIES; i++)
         same &= hash[i] == crn_hash(c[i].src, c[i].bytes) &&
                 memcmp(c[i].dst, c[i].src, c[i].bytes) == 0;
     return same;
@@ -267,12 +267,12 @@ int crn_hashed_has(enum crn_hashed_way way)
     return is_here[way];
 }
 
-void crn_hashed_copy_by(enum crn_hashed_way way, const struct crn_lane *lanes, int n)
+void crn_hashed_copy_by(enum crn_hashed_way way, const struct crn_hashed_copy *copies, int n)
 {
     if (way == CRN_HASHED_PLAIN)
-        copy_then_sum(lanes, n);
+        copy_then_sum(copies, n);
     else
-        copy_by(way == CRN_HASHED_AVX512 ? &avx512 : &avx2, lanes, n);
+        copy_by(way == CRN_HASHED_AVX512 ? &avx512 : &avx2, copies, n);
 }
 
 #else
@@ -282,10 +282,10 @@ int crn_hashed_has(enum crn_hashed_way way)
     return way == CRN_HASHED_PLAIN;
 }
 
-void crn_hashed_copy_by(enum crn_hashed_way way, const struct crn_lane *lanes, int n)
+void crn_hashed_copy_by(enum crn_hashed_way way, const struct crn_hashed_copy *copies, int n)
 {
     (void)way;
-    copy_then_sum(lanes, n);
+    copy_then_sum(copies, n);
 }
 
 #endif

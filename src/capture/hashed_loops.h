@@ -3,8 +3,8 @@
  * (the target attribute), NAME(x), and struct NAME(stripe) of 64 bytes with the functions load,
  * keep, stream, add (adds a stripe, mixed with a key, to the accumulators) and scramble. */
 
-WIDE static void NAME(copy_lanes)(const struct hashed_lane *l, uint64_t bytes,
-                                  const unsigned char *secret)
+WIDE static void NAME(copy_all)(const struct hashed_progress *l, uint64_t bytes,
+                                const unsigned char *secret)
 {
     struct NAME(stripe) a0 = NAME(load)(l[0].acc), a1 = NAME(load)(l[1].acc);
     struct NAME(stripe) a2 = NAME(load)(l[2].acc), a3 = NAME(load)(l[3].acc);
@@ -15,7 +15,7 @@ WIDE static void NAME(copy_lanes)(const struct hashed_lane *l, uint64_t bytes,
         const unsigned char *key = secret + at / STRIPE % STRIPES * KEY_STEP;
         struct NAME(stripe) x0, x1, x2, x3;
 
-        for (i = 0; i < CRN_LANES; i++)
+        for (i = 0; i < CRN_HASHED_COPIES; i++)
             _mm_prefetch((const char *)l[i].src + at + AHEAD, _MM_HINT_T0); /* never faults */
         x0 = NAME(load)(l[0].src + at);
         x1 = NAME(load)(l[1].src + at);
@@ -44,8 +44,8 @@ WIDE static void NAME(copy_lanes)(const struct hashed_lane *l, uint64_t bytes,
     _mm_sfence(); /* streaming stores are not ordered by a later release */
 }
 
-WIDE static void NAME(copy_lane)(const struct hashed_lane *l, uint64_t bytes,
-                                 const unsigned char *secret)
+WIDE static void NAME(copy_one)(const struct hashed_progress *l, uint64_t bytes,
+                                const unsigned char *secret)
 {
     struct NAME(stripe) a = NAME(load)(l->acc);
     uint64_t at;

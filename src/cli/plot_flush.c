@@ -51,12 +51,12 @@ static void put_writers(FILE *out, const struct crn_flush_stats *s, const char *
     (void)fprintf(out, "\n\n");
 }
 
-static void put_spans(FILE *out, const struct crn_timeline *t, uint32_t lane)
+static void put_spans(FILE *out, const struct crn_timeline *t, uint32_t row)
 {
     uint32_t i;
 
     for (i = 0; i < t->nspans; i++)
-        (void)fprintf(out, "%" PRIu32 " %.9g %.9g %" PRIu64 "\n", lane,
+        (void)fprintf(out, "%" PRIu32 " %.9g %.9g %" PRIu64 "\n", row,
                       (double)t->span[i].start_ns * 1e-9, (double)t->span[i].end_ns * 1e-9,
                       t->span[i].bytes);
     if (t->nspans == 0)
@@ -69,7 +69,7 @@ static void put_timeline(FILE *out, const struct crn_flush_stats *s)
 {
     uint32_t w;
 
-    (void)fprintf(out, "# sends: lane start_s end_s bytes\n");
+    (void)fprintf(out, "# sends: row start_s end_s bytes\n");
     put_spans(out, &s->send, 0);
     (void)fprintf(out, "\n\n# receives\n");
     put_spans(out, &s->receive, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One algorithm covers all four schemes. A stream has lanes, a lane is a sequence of regions,
- * and the stream takes a block of each lane in turn until all are empty. Concatenation has
- * unlimited blocks. Agnostic: a lane is a rank with all its regions. Aware: a lane is one
+/* One algorithm covers all four schemes. A stream has strands, a strand is a sequence of regions,
+ * and the stream takes a block of each strand in turn until all are empty. Concatenation has
+ * unlimited blocks. Agnostic: a strand is a rank with all its regions. Aware: a strand is one
  * region, and a stream has those with the same key. Small streams are then joined, because each
  * needs a chunk and an entry of the index, and small chunks compress less. */
 #include "encode/merge.h"
@@ -16,27 +16,27 @@
 #define DEFAULT_MIN   ((uint64_t)100)
 #define NO_STREAM     UINT32_MAX
 
-struct merge_lane {
+struct merge_strand {
     uint32_t shard;
     uint32_t first; /* region */
     uint32_t n;
     uint32_t stream;
     uint64_t bytes;
-    /* index in the plan's starts of its regions' starts; unused for lanes of one region */
+    /* index in the plan's starts of its regions' starts; unused for strands of one region */
     size_t starts;
 };
 
 struct merge_stream {
     struct crn_merge_stream pub;
     char *key;
-    size_t first_lane;
+    size_t first_strand;
 };
 
 struct crn_merge {
     const struct crn_shard *shards; /* borrowed */
     uint64_t block;
-    size_t nlanes;
-    struct merge_lane *lanes; /* by stream, then by rank */
+    size_t nstrands;
+    struct merge_strand *strands; /* by stream, then by rank */
     uint64_t *starts; /* agnostic schemes: offset of every region in the checkpoint of its rank */
     uint32_t nstreams;
     uint32_t streams_room;
@@ -63,7 +63,7 @@ void crn_merge_free(struct crn_merge *m)
     for (i = 0; i < m->nstreams; i++)
         free(m->streams[i].key);
     free(m->streams);
-    free(m->lanes);
+    free(m->strands);
     free(m->starts);
     free(m->table);
     free(m);
@@ -148,11 +148,11 @@ static cairn_err find_stream(struct crn_merge *m, const char *key, cairn_type ty
     return CAIRN_OK;
 }
 
-static void add_lane(struct crn_merge *m, struct merge_lane lane)
+static void add_strand(struct crn_merge *m, struct merge_strand strand)
 {
-    m->lanes[m->nlanes++] = lane;
-    m->streams[lane.stream].pub.bytes += lane.bytes;
-    m->streams[lane.stream].pub.lanes++;
+    m->strands[m->nstrands++] = strand;
+    m->streams[strand.stream].pub.bytes += strand.bytes;
+    m->streams[strand.stream].pub.strands++;
 }
 
 static cairn_err plan_agnostic(struct crn_merge *m, uint32_t nshards, struct crn_errinfo *ei)
@@ -169,14 +169,14 @@ static cairn_err plan_agnostic(struct crn_merge *m, uint32_t nshards, struct crn
         rc = no_memory(ei);
     regions = 0;
     for (i = 0; rc == CAIRN_OK && i < nshards; i++) {
-        struct merge_lane lane = {.shard = i, .n = m->shards[i].nregions, .starts = regions};
+        struct merge_strand strand = {.shard = i, .n = m->shards[i].nregions, .starts = regions};
 
-        for (k = 0; k < lane.n; k++) {
-            m->starts[regions++] = lane.bytes;
-            lane.bytes += m->shards[i].regions[k].bytes;
+        for (k = 0; k < strand.n; k++) {
+            m->starts[regions++] = strand.bytes;
+            strand.bytes += m->shards[i].regions[k].bytes;
         }
-        if (lane.bytes > 0)
-            add_lane(m, lane);
+        if (strand.bytes > 0)
+            add_strand(m, strand);
     }
     return rc;
 }
@@ -193,7 +193,7 @@ static cairn_err plan_aware(struct crn_merge *m, uint32_t nshards,
     for (i = 0; i < nshards; i++)
         for (k = 0; k < m->shards[i].nregions; k++) {
             const struct crn_region *r = &m->shards[i].regions[k];
-            struct merge_lane lane = {.shard = i, .first = k, .n = 1, .bytes = r->bytes};
+            struct merge_strand strand = {.shard = i, .first = k, .n = 1, .bytes = r->bytes};
             int is_small = r->bytes < min_bytes;
             cairn_err rc;
 
@@ -202,35 +202,35 @@ static cairn_err plan_aware(struct crn_merge *m, uint32_t nshards,
             key[0] = '\0';
             if (!is_small)
                 crn_similar_key(o->similar, r, key);
-            rc = find_stream(m, key, is_small ? CAIRN_BYTES : r->type, &lane.stream, ei);
+            rc = find_stream(m, key, is_small ? CAIRN_BYTES : r->type, &strand.stream, ei);
             if (rc != CAIRN_OK)
                 return rc;
             assert(m->streams != NULL);
-            m->streams[lane.stream].pub.is_small = is_small;
-            add_lane(m, lane);
+            m->streams[strand.stream].pub.is_small = is_small;
+            add_strand(m, strand);
         }
     return CAIRN_OK;
 }
 
-/* Groups the lanes by stream; stable, so that ranks stay in order. */
-static cairn_err sort_lanes(struct crn_merge *m, struct crn_errinfo *ei)
+/* Groups the strands by stream; stable, so that ranks stay in order. */
+static cairn_err sort_strands(struct crn_merge *m, struct crn_errinfo *ei)
 {
-    struct merge_lane *sorted = malloc((m->nlanes + 1) * sizeof(*sorted));
+    struct merge_strand *sorted = malloc((m->nstrands + 1) * sizeof(*sorted));
     size_t at = 0;
     size_t i;
 
     if (sorted == NULL)
         return no_memory(ei);
     for (i = 0; i < m->nstreams; i++) {
-        m->streams[i].first_lane = at;
-        at += m->streams[i].pub.lanes;
+        m->streams[i].first_strand = at;
+        at += m->streams[i].pub.strands;
     }
-    for (i = 0; i < m->nlanes; i++)
-        sorted[m->streams[m->lanes[i].stream].first_lane++] = m->lanes[i];
+    for (i = 0; i < m->nstrands; i++)
+        sorted[m->streams[m->strands[i].stream].first_strand++] = m->strands[i];
     for (i = 0; i < m->nstreams; i++)
-        m->streams[i].first_lane -= m->streams[i].pub.lanes;
-    free(m->lanes);
-    m->lanes = sorted;
+        m->streams[i].first_strand -= m->streams[i].pub.strands;
+    free(m->strands);
+    m->strands = sorted;
     return CAIRN_OK;
 }
 
@@ -252,8 +252,8 @@ static int is_slab(const struct crn_region *r, uint64_t *ret)
     return 1;
 }
 
-/* Where a lane begins in a global array; 0 for all others, which stay in the order of their ranks. */
-static uint64_t lane_place(const struct crn_merge *m, const struct merge_lane *l)
+/* Where a strand begins in a global array; 0 for all others, which stay in the order of their ranks. */
+static uint64_t strand_place(const struct crn_merge *m, const struct merge_strand *l)
 {
     uint64_t place = 0;
 
@@ -262,10 +262,10 @@ static uint64_t lane_place(const struct crn_merge *m, const struct merge_lane *l
 
 static int by_place(const void *a, const void *b, void *merge)
 {
-    const struct merge_lane *x = a;
-    const struct merge_lane *y = b;
-    uint64_t at_x = lane_place(merge, x);
-    uint64_t at_y = lane_place(merge, y);
+    const struct merge_strand *x = a;
+    const struct merge_strand *y = b;
+    uint64_t at_x = strand_place(merge, x);
+    uint64_t at_y = strand_place(merge, y);
 
     if (at_x != at_y)
         return at_x < at_y ? -1 : 1;
@@ -276,14 +276,14 @@ static int by_place(const void *a, const void *b, void *merge)
 
 /* Slabs of a global array in the order of the array, so that one continues the other. Only where a stream is
  * one variable: streams are joined later. */
-static void place_lanes(struct crn_merge *m)
+static void place_strands(struct crn_merge *m)
 {
     uint32_t i;
 
     for (i = 0; i < m->nstreams; i++)
-        if (m->streams[i].pub.lanes > 1)
-            qsort_r(m->lanes + m->streams[i].first_lane, m->streams[i].pub.lanes, sizeof(*m->lanes),
-                    by_place, m);
+        if (m->streams[i].pub.strands > 1)
+            qsort_r(m->strands + m->streams[i].first_strand, m->streams[i].pub.strands,
+                    sizeof(*m->strands), by_place, m);
 }
 
 /* The key of a stream after joining. */
@@ -308,7 +308,7 @@ static void keep_names(struct crn_merge *m, struct merge_stream *old, uint32_t n
         struct merge_stream *s = &m->streams[to[i]];
         char *key = s->key;
 
-        if (s->pub.lanes != old[i].pub.lanes)
+        if (s->pub.strands != old[i].pub.strands)
             continue;
         s->key = old[i].key;
         s->pub.key = s->key;
@@ -325,7 +325,7 @@ static cairn_err join_streams(struct crn_merge *m, uint64_t limit, int by_type,
     uint32_t *to = malloc((n + (size_t)1) * sizeof(*to));
     char key[CRN_SIMILAR_TEXT];
     cairn_err rc = to != NULL ? CAIRN_OK : no_memory(ei);
-    size_t lane;
+    size_t strand;
     uint32_t i;
 
     m->streams = NULL;
@@ -340,11 +340,11 @@ static cairn_err join_streams(struct crn_merge *m, uint64_t limit, int by_type,
         if (rc == CAIRN_OK)
             m->streams[to[i]].pub.is_small = old[i].pub.is_small;
     }
-    assert(m->nlanes == 0 || rc != CAIRN_OK || m->streams != NULL);
-    for (lane = 0; rc == CAIRN_OK && lane < m->nlanes; lane++) {
-        m->lanes[lane].stream = to[m->lanes[lane].stream];
-        m->streams[m->lanes[lane].stream].pub.bytes += m->lanes[lane].bytes;
-        m->streams[m->lanes[lane].stream].pub.lanes++;
+    assert(m->nstrands == 0 || rc != CAIRN_OK || m->streams != NULL);
+    for (strand = 0; rc == CAIRN_OK && strand < m->nstrands; strand++) {
+        m->strands[strand].stream = to[m->strands[strand].stream];
+        m->streams[m->strands[strand].stream].pub.bytes += m->strands[strand].bytes;
+        m->streams[m->strands[strand].stream].pub.strands++;
     }
     if (rc == CAIRN_OK)
         keep_names(m, old, n, to);
@@ -352,7 +352,7 @@ static cairn_err join_streams(struct crn_merge *m, uint64_t limit, int by_type,
         free(old[i].key);
     free(old);
     free(to);
-    return rc == CAIRN_OK ? sort_lanes(m, ei) : rc;
+    return rc == CAIRN_OK ? sort_strands(m, ei) : rc;
 }
 
 cairn_err crn_merge_plan(const struct crn_shard *shards, uint32_t nshards,
@@ -362,7 +362,7 @@ cairn_err crn_merge_plan(const struct crn_shard *shards, uint32_t nshards,
     int is_block = options->scheme == CRN_AGNOSTIC_BLOCK || options->scheme == CRN_AWARE_BLOCK;
     int is_aware = options->scheme == CRN_AWARE || options->scheme == CRN_AWARE_BLOCK;
     struct crn_merge *m;
-    size_t lanes = nshards;
+    size_t strands = nshards;
     int by_type;
     uint32_t i;
     cairn_err rc;
@@ -377,15 +377,15 @@ cairn_err crn_merge_plan(const struct crn_shard *shards, uint32_t nshards,
     if (is_block)
         m->block = options->block_bytes > 0 ? options->block_bytes : DEFAULT_BLOCK;
     for (i = 0; is_aware && i < nshards; i++)
-        lanes += shards[i].nregions;
-    m->lanes = malloc((lanes + 1) * sizeof(*m->lanes));
-    rc = m->lanes == NULL ? no_memory(ei) : CAIRN_OK;
+        strands += shards[i].nregions;
+    m->strands = malloc((strands + 1) * sizeof(*m->strands));
+    rc = m->strands == NULL ? no_memory(ei) : CAIRN_OK;
     if (rc == CAIRN_OK)
         rc = is_aware ? plan_aware(m, nshards, options, ei) : plan_agnostic(m, nshards, ei);
     if (rc == CAIRN_OK)
-        rc = sort_lanes(m, ei);
+        rc = sort_strands(m, ei);
     if (rc == CAIRN_OK && options->scheme == CRN_AWARE)
-        place_lanes(m);
+        place_strands(m);
     for (by_type = 0; rc == CAIRN_OK && is_aware && options->group_bytes > 0 && by_type < 2;
          by_type++)
         rc = join_streams(m, options->group_bytes, by_type, ei);
@@ -414,17 +414,17 @@ void crn_merge_start(const struct crn_merge *m, uint32_t stream, struct crn_merg
     ret->stream = stream;
 }
 
-/* The region of a lane that contains a byte, the last of those that begin there (empty ones may
+/* The region of a strand that contains a byte, the last of those that begin there (empty ones may
  * too); offset becomes relative to the region. */
-static uint32_t region_at(const struct crn_merge *m, const struct merge_lane *lane,
+static uint32_t region_at(const struct crn_merge *m, const struct merge_strand *strand,
                           uint64_t *offset)
 {
-    const uint64_t *starts = m->starts + lane->starts;
+    const uint64_t *starts = m->starts + strand->starts;
     uint32_t low = 0;
-    uint32_t high = lane->n;
+    uint32_t high = strand->n;
 
-    if (lane->n == 1)
-        return lane->first;
+    if (strand->n == 1)
+        return strand->first;
     while (low + 1 < high) {
         uint32_t middle = low + (high - low) / 2;
 
@@ -442,23 +442,23 @@ static uint64_t merge_least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Advances to the next lane with bytes in this round or a later one; 0 if there is none. */
-static int next_block(struct crn_merge_cursor *c, const struct merge_lane *lanes, uint32_t n)
+/* Advances to the next strand with bytes in this round or a later one; 0 if there is none. */
+static int next_block(struct crn_merge_cursor *c, const struct merge_strand *strands, uint32_t n)
 {
     const uint64_t block = c->m->block;
     uint32_t seen;
 
     for (seen = 0; seen <= n; seen++) {
-        if (c->lane == n) {
-            c->lane = 0;
+        if (c->strand == n) {
+            c->strand = 0;
             c->round++;
             if (block == UINT64_MAX)
                 return 0; /* concatenation has one round */
         }
-        if (lanes[c->lane].bytes / block >= c->round &&
-            lanes[c->lane].bytes - c->round * block > c->done)
+        if (strands[c->strand].bytes / block >= c->round &&
+            strands[c->strand].bytes - c->round * block > c->done)
             return 1;
-        c->lane++;
+        c->strand++;
         c->done = 0;
     }
     return 0;
@@ -467,25 +467,25 @@ static int next_block(struct crn_merge_cursor *c, const struct merge_lane *lanes
 int crn_merge_next(struct crn_merge_cursor *c, uint64_t most, struct crn_merge_piece *ret)
 {
     const struct merge_stream *s = &c->m->streams[c->stream];
-    const struct merge_lane *lanes = c->m->lanes + s->first_lane;
-    const struct merge_lane *lane;
+    const struct merge_strand *strands = c->m->strands + s->first_strand;
+    const struct merge_strand *strand;
     const struct crn_region *region;
     uint64_t start;
     uint64_t in_block;
 
-    if (s->pub.lanes == 0 || !next_block(c, lanes, s->pub.lanes))
+    if (s->pub.strands == 0 || !next_block(c, strands, s->pub.strands))
         return 0;
-    lane = &lanes[c->lane];
+    strand = &strands[c->strand];
     start = c->m->block == UINT64_MAX ? 0 : c->round * c->m->block;
-    in_block = merge_least(c->m->block, lane->bytes - start) - c->done;
-    ret->shard = lane->shard;
+    in_block = merge_least(c->m->block, strand->bytes - start) - c->done;
+    ret->shard = strand->shard;
     ret->offset = start + c->done;
-    ret->region = region_at(c->m, lane, &ret->offset);
-    region = &c->m->shards[lane->shard].regions[ret->region];
+    ret->region = region_at(c->m, strand, &ret->offset);
+    region = &c->m->shards[strand->shard].regions[ret->region];
     ret->bytes = merge_least(merge_least(in_block, region->bytes - ret->offset), most);
     c->done += ret->bytes;
-    if (c->done == merge_least(c->m->block, lane->bytes - start)) {
-        c->lane++;
+    if (c->done == merge_least(c->m->block, strand->bytes - start)) {
+        c->strand++;
         c->done = 0;
     }
     return 1;

@@ -40,7 +40,7 @@ struct crn_merge_stream {
     cairn_type type; /* of all its elements; CAIRN_BYTES for the same */
     int is_small;    /* variables below min_bytes, for the second pass only */
     uint64_t bytes;
-    uint32_t lanes; /* ranks or variables taken in turn */
+    uint32_t strands; /* ranks or variables taken in turn */
 };
 
 struct crn_merge;
@@ -58,9 +58,9 @@ const struct crn_merge_stream *crn_merge_stream(const struct crn_merge *m, uint3
 struct crn_merge_cursor {
     const struct crn_merge *m;
     uint32_t stream;
-    uint32_t lane;
+    uint32_t strand;
     uint64_t round;
-    uint64_t done; /* bytes of the lane's block already returned */
+    uint64_t done; /* bytes of the strand's block already returned */
 };
 
 void crn_merge_start(const struct crn_merge *m, uint32_t stream, struct crn_merge_cursor *ret);

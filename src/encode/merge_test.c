@@ -263,7 +263,7 @@ static void grids_of_amr(void **state)
     o.similar = similar;
     assert_ok(crn_merge_plan(s.shards, 3, &o, &m, ei));
     assert_int_equal(crn_merge_streams(m), 1);
-    assert_int_equal(crn_merge_stream(m, 0)->lanes, 9);
+    assert_int_equal(crn_merge_stream(m, 0)->strands, 9);
     assert_int_equal(crn_merge_stream(m, 0)->type, CAIRN_F32);
     crn_merge_free(m);
     crn_similar_close(similar);
@@ -295,7 +295,7 @@ static void small_streams_are_joined(void **state)
     text[0] = '\0';
     for (uint32_t i = 0; i < crn_merge_streams(m); i++)
         (void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s:%u ",
-                       crn_merge_stream(m, i)->key, crn_merge_stream(m, i)->lanes);
+                       crn_merge_stream(m, i)->key, crn_merge_stream(m, i)->strands);
     assert_string_equal(text, "Grid#/rho_F64LE_Array2D:2 x1_F64LE_Array1D:1 x2_F64LE_Array1D:1 "
                               "*_F64LE:2 Grid3/rho_F32LE_Array2D:1 :1 ");
     crn_merge_free(m);

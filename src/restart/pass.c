@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Threads that read and verify what pass_plan.c planned, and the queue from which the owner takes
- * the blocks. The plan is constant once the threads run; they share only the index of the next lane
+ * the blocks. The plan is constant once the threads run; they share only the index of the next batch
  * (a group of blocks that one thread must read). */
 #include <errno.h>
 #include <stdlib.h>
@@ -112,16 +112,16 @@ static void *pass_run(void *arg)
     struct hand h = {.fd = -1};
 
     for (;;) {
-        void *buf = crn_pool_get(&p->pool); /* first: a thread with a lane can start it */
-        size_t lane = atomic_fetch_add(&p->next, 1);
+        void *buf = crn_pool_get(&p->pool); /* first: a thread with a batch can start it */
+        size_t batch = atomic_fetch_add(&p->next, 1);
         size_t i;
 
-        if (lane >= p->nlanes) {
+        if (batch >= p->nbatches) {
             crn_pool_put(&p->pool, buf);
             break;
         }
-        for (i = p->lanes[lane]; i < p->lanes[lane + 1]; i++) {
-            if (i > p->lanes[lane])
+        for (i = p->batches[batch]; i < p->batches[batch + 1]; i++) {
+            if (i > p->batches[batch])
                 buf = crn_pool_get(&p->pool);
             do_block(p, &h, &p->blocks[i], buf);
         }
@@ -208,7 +208,7 @@ void crn_pass_close(struct crn_pass *p)
     if (p->has_pool)
         crn_pool_fini(&p->pool);
     free(p->threads);
-    free(p->lanes);
+    free(p->batches);
     free(p->pieces);
     free(p->blocks);
     free(p);
@@ -243,8 +243,8 @@ static cairn_err pass_start(struct crn_pass *p, struct crn_errinfo *ei)
         rc = crn_queue_init(&p->ready, p->nblocks, ei);
     if (rc != CAIRN_OK)
         return rc;
-    if (p->o.threads > p->nlanes)
-        p->o.threads = (unsigned)p->nlanes;
+    if (p->o.threads > p->nbatches)
+        p->o.threads = (unsigned)p->nbatches;
     p->threads = calloc(p->o.threads, sizeof(*p->threads));
     if (p->threads == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u threads", p->o.threads);

@@ -38,20 +38,20 @@ struct crn_pass {
     size_t nblocks, blocks_cap;
     int is_cut; /* planning only: a chunk of another share follows the last block, so the next chunk
                  * starts a new block */
-    size_t *lanes; /* index of the first block of each; nlanes */
-    size_t nlanes;
+    size_t *batches; /* index of the first block of each; nbatches */
+    size_t nbatches;
     struct crn_pool pool;
     int has_pool;
     struct crn_queue ready;
     pthread_t *threads;
     unsigned nthreads;
-    atomic_size_t next; /* the next lane that no thread has taken */
+    atomic_size_t next; /* the next batch that no thread has taken */
     atomic_int has_failed;
     size_t handed; /* used by the owner only: blocks taken from ready */
     struct crn_errinfo failure;
 };
 
-/* Plans what this share reads and in which order: pieces, blocks and lanes. */
+/* Plans what this share reads and in which order: pieces, blocks and batches. */
 CAIRN_CHECKED cairn_err crn_pass_plan(struct crn_pass *p, struct crn_errinfo *ei);
 
 #endif

@@ -2,7 +2,7 @@
 /* The plan: extents in file order, packed into blocks of whole chunks. A gap cheaper to read than
  * to seek over is read and ignored. Large extents that are wanted whole in this process become
  * blocks of their own, read straight to their destination. In encoded files the order is that of
- * the streams. Blocks that share a chunk of a stream form a lane, which one thread reads. */
+ * the streams. Blocks that share a chunk of a stream form a batch, which one thread reads. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,8 +159,8 @@ static cairn_err plan_file(struct crn_pass *p, uint32_t file, uint64_t from, uin
     const struct crn_index *x = &p->o.v->files[file].index;
     const struct crn_extent **order = NULL;
     struct cursor cursor = {.x = x};
-    uint64_t lane = 0; /* where reading of the current run of chunks begins */
-    uint64_t end = 0;  /* of the previous chunk */
+    uint64_t batch = 0; /* where reading of the current run of chunks begins */
+    uint64_t end = 0;   /* of the previous chunk */
     uint64_t n = 0;
     uint64_t i, no;
     cairn_err rc;
@@ -186,9 +186,9 @@ static cairn_err plan_file(struct crn_pass *p, uint32_t file, uint64_t from, uin
             c.into = into != NULL ? into + e->offset + skip : NULL;
             c.goes_on = need < end && x->nstreams > 0;
             if (!c.goes_on)
-                lane = need;
+                batch = need;
             end = c.at + c.bytes;
-            if (reader >= 0 ? reader == (int)p->o.share : lane >= from && lane < to)
+            if (reader >= 0 ? reader == (int)p->o.share : batch >= from && batch < to)
                 rc = add_chunk(p, file, &c, ei);
             else
                 p->is_cut = 1;
@@ -198,17 +198,17 @@ static cairn_err plan_file(struct crn_pass *p, uint32_t file, uint64_t from, uin
     return rc;
 }
 
-static cairn_err list_lanes(struct crn_pass *p, struct crn_errinfo *ei)
+static cairn_err list_batches(struct crn_pass *p, struct crn_errinfo *ei)
 {
     size_t i;
 
-    p->lanes = calloc(p->nblocks + 1, sizeof(*p->lanes));
-    if (p->lanes == NULL)
+    p->batches = calloc(p->nblocks + 1, sizeof(*p->batches));
+    if (p->batches == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a plan of %zu reads", p->nblocks);
     for (i = 0; i < p->nblocks; i++)
         if (!p->blocks[i].goes_on)
-            p->lanes[p->nlanes++] = i;
-    p->lanes[p->nlanes] = p->nblocks;
+            p->batches[p->nbatches++] = i;
+    p->batches[p->nbatches] = p->nblocks;
     return CAIRN_OK;
 }
 
@@ -228,5 +228,5 @@ cairn_err crn_pass_plan(struct crn_pass *p, struct crn_errinfo *ei)
         rc = plan_file(p, p->o.files[i], from > at ? from - at : 0, to > at ? to - at : 0, ei);
         at += space_bytes(p->o.v, p->o.files[i]);
     }
-    return rc != CAIRN_OK ? rc : list_lanes(p, ei);
+    return rc != CAIRN_OK ? rc : list_batches(p, ei);
 }
