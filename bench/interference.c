@@ -3,7 +3,7 @@
  * registers and one that streams through memory, on one thread, against the same loop on an idle
  * machine. The loop runs in small units from the end of the capture until the flush is durable.
  * A time is that of UNITS of them, so ratio_to_limit is the remaining speed. The case "durable"
- * has the price: the length of the flushes, against the plain thread.
+ * compares how long the flushes take with the plain thread.
  *
  *     limit-no-flush    nothing is flushed
  *     cairn-default     default settings: no rank waits, so the flush is calm

@@ -358,7 +358,8 @@ CRN_FACE_API int FTI_DefineGlobalDataset(int id, int rank, FTIT_hsize_t *dims, c
         return FTI_NSCS;
     rc = set_dims(&a, rank, dims, &ei);
     if (rc == CAIRN_OK && (!is_type(f, tid) || crn_fti_array(f, id) != NULL || name == NULL))
-        rc = crn_fail(&ei, CAIRN_EINVAL, 0, "dataset %d: its type, number or name", id);
+        rc = crn_fail(&ei, CAIRN_EINVAL, 0,
+                      "dataset %d: unknown type, a number that is taken, or no name", id);
     if (rc == CAIRN_OK) {
         (void)snprintf(a.name, sizeof(a.name), "%s%s%s", h5group != NULL ? h5group->name : "",
                        h5group != NULL ? "/" : "", name);

@@ -63,7 +63,7 @@ inline void check(cairn_err rc)
         throw error(rc, cairn_last_error());
 }
 
-/* The cairn_type of a C++ type; anything trivially copyable that is no number counts as bytes. */
+/* The cairn_type of a C++ type; any other trivially copyable type counts as bytes. */
 template <class T> constexpr cairn_type type_of()
 {
     using U = std::remove_cv_t<T>;

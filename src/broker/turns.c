@@ -514,7 +514,8 @@ static int is_stalled(const struct crn_turns *t, const struct turns_request *r, 
            now_ns - r->moved_ns > t->cfg.stall_ns;
 }
 
-/* Held for longer than allowed, or without a grant of this broker for longer than its user may. */
+/* The job has the token for longer than allowed. A token that this broker did not grant itself counts against
+ * what its user may hold alone. */
 static int is_time_up(struct crn_turns *t, uint32_t rid, int64_t now_ns)
 {
     const struct turns_request *r = request_of(t, rid);

@@ -122,7 +122,7 @@ static cairn_err check_options(const cairn_session *s, const struct cairn_checkp
     return o->protect != NULL ? check_scheme(s, o->protect, ret_scheme, ei) : CAIRN_OK;
 }
 
-/* The level that a checkpoint shall reach although nobody waits for it. What is captured in a turn,
+/* The level that a checkpoint must reach even if nobody waits for it. What is captured in a turn,
  * or when the job shall stop, goes to the PFS. */
 static cairn_level target_of(const cairn_session *s, const struct cairn_checkpoint_options *o)
 {

@@ -116,8 +116,8 @@ void crn_claim_ask(struct crn_node *n, uint32_t local, const struct crn_msg *m)
     ask->node_claim.rank = n->rank_of[local];
 }
 
-/* The root answers whoever asks, so a refusal may come twice, and after a rank has claimed the name
- * again for its next checkpoint: it is no answer to that claim. */
+/* The root answers each node that asks, so a refusal may come twice, the second time after a rank has
+ * claimed the name again for its next checkpoint. It does not answer that claim. */
 void crn_claim_decided(struct crn_node *n, const struct crn_msg *m)
 {
     struct crn_claim *c = claim_get(n, m->ckpt.name);

@@ -12,7 +12,7 @@
 
 /* A level, from the cheapest to the safest. */
 struct crn_level_costs {
-    double cost_s;     /* what a checkpoint costs the application more because it goes there, too */
+    double cost_s;     /* what this level adds to the cost of a checkpoint for the application */
     double recovery_s; /* until the application continues from there */
     double mtbf_s;     /* between failures that this level is the first to survive; 0: none */
     double least_s;    /* the level takes no checkpoint more often than that; 0: no limit */
