@@ -118,14 +118,14 @@ static cairn_err open_source(struct copy *c, int dfd, uint32_t file_no, struct c
     *ret = (struct crn_data_file){.fs = c->fs, .dfd = dfd, .what = file};
     rc = crn_version_index(c->v, file_no, &ret->index, ei);
     if (rc == CAIRN_OK)
-        rc = crn_chain_load(c->fs, dfd, ret->index, file, ret_chain, ei);
+        rc = crn_base_chain_load(c->fs, dfd, ret->index, file, ret_chain, ei);
     if (rc != CAIRN_OK)
         return rc;
     ret->chain = *ret_chain;
     ret->fd = c->fs->openat(c->fs, dfd, file, O_RDONLY | O_NOFOLLOW, 0);
     if (ret->fd >= 0)
         return CAIRN_OK;
-    crn_chain_free(*ret_chain);
+    crn_base_chain_free(*ret_chain);
     return crn_fail_errno(ei, -ret->fd, "open '%s'", file);
 }
 
@@ -152,7 +152,7 @@ static cairn_err copy_file(struct copy *c, int dfd, uint32_t file_no, struct crn
         }
     }
     (void)c->fs->close(c->fs, in.fd);
-    crn_chain_free(chain);
+    crn_base_chain_free(chain);
     return rc;
 }
 

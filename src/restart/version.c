@@ -15,7 +15,7 @@ static void source_fini(const struct crn_fs *fs, struct crn_version_file *s)
 {
     if (s->fd >= 0)
         (void)fs->close(fs, s->fd); /* was only read */
-    crn_chain_free(s->chain);
+    crn_base_chain_free(s->chain);
     if (s->is_loaded)
         crn_index_free(&s->index);
     free(s->what);
@@ -149,7 +149,7 @@ void crn_version_tell(struct crn_version *v, uint32_t file_no, struct crn_index 
     struct crn_version_file *s = &v->files[file_no];
 
     if (s->is_loaded) {
-        crn_chain_free(chain);
+        crn_base_chain_free(chain);
         crn_index_free(x);
         return;
     }
@@ -312,7 +312,7 @@ static cairn_err version_load(struct crn_version *v, uint32_t file_no, struct cr
     if (rc == CAIRN_OK)
         rc = check_index(v, file_no, &x, s->what, ei);
     if (rc == CAIRN_OK)
-        rc = crn_chain_load(v->fs, v->dfd, &x, s->what, &chain, ei);
+        rc = crn_base_chain_load(v->fs, v->dfd, &x, s->what, &chain, ei);
     if (rc != CAIRN_OK) {
         crn_index_free(&x);
         return rc;

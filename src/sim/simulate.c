@@ -11,7 +11,7 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include "sim/device.h"
+#include "sim/pfs.h"
 #include "sim/workload.h"
 
 struct simulate_job {
@@ -48,7 +48,7 @@ struct sim {
     uint32_t capacity, high; /* slots; those below high have been used */
     uint32_t *spare, nspare; /* free slots below high */
     struct crn_heap timers;
-    struct crn_sim_device device;
+    struct crn_pfs device;
 };
 
 static const struct crn_model_class *class_of(const struct sim *s, const struct simulate_job *j)
@@ -141,7 +141,7 @@ static void simulate_ask(struct sim *s, uint32_t slot, enum crn_io_kind kind)
         .node_mtbf_s = s->m->node_mtbf_s,
         .period_s = c->period_s,
     };
-    crn_device_ask(&s->device, slot, &r);
+    crn_pfs_ask(&s->device, slot, &r);
 }
 
 /* Reads the checkpoint or the input, at the start and after a failure. */
@@ -293,7 +293,7 @@ static void on_timer(struct sim *s, uint32_t slot)
             simulate_captured(s, slot);
         simulate_compute(s, slot);
     } else if (s->now_s >= j->run_since_s + (j->work_s - j->progress_s)) {
-        crn_device_cancel(&s->device, slot, s->now_s); /* a checkpoint that is no longer needed */
+        crn_pfs_cancel(&s->device, slot, s->now_s); /* a checkpoint that is no longer needed */
         stop_computing(s, slot, CRN_USE_WAIT_OUTPUT);
         j->progress_s = j->work_s;
         simulate_ask(s, slot, CRN_IO_OUTPUT);
@@ -320,7 +320,7 @@ static void simulate_fail(struct sim *s, uint32_t slot)
         if (!j->has_saved && j->has_read) /* it will be read again */
             r->io -= class_of(s, j)->nodes * class_of(s, j)->input_s;
     }
-    crn_device_cancel(&s->device, slot, s->now_s);
+    crn_pfs_cancel(&s->device, slot, s->now_s);
     crn_heap_remove(&s->timers, slot);
     simulate_begin(s, slot);
 }
@@ -347,7 +347,7 @@ static void start_requests(struct sim *s)
 {
     uint32_t slot;
 
-    while ((slot = crn_device_start(&s->device, s->now_s)) != CRN_HEAP_OUT)
+    while ((slot = crn_pfs_start(&s->device, s->now_s)) != CRN_HEAP_OUT)
         simulate_started(s, slot);
     if (s->busy_since_s >= 0) {
         s->out->device_busy += simulate_measured(s, s->busy_since_s);
@@ -362,7 +362,7 @@ static int simulate_step(struct sim *s)
 {
     uint32_t slot = crn_heap_top(&s->timers);
     double timer_s = slot != CRN_HEAP_OUT ? s->timers.key[slot] : INFINITY;
-    double device_s = crn_device_next_s(&s->device);
+    double device_s = crn_pfs_next_s(&s->device);
     double next_s = fmin(fmin(timer_s, device_s), s->next_failure_s);
 
     if (next_s >= s->m->end_s) {
@@ -371,7 +371,7 @@ static int simulate_step(struct sim *s)
     }
     s->now_s = fmax(s->now_s, next_s);
     if (device_s <= next_s) {
-        simulate_served(s, crn_device_finish(&s->device, s->now_s));
+        simulate_served(s, crn_pfs_finish(&s->device, s->now_s));
     } else if (timer_s <= next_s) {
         crn_heap_remove(&s->timers, slot);
         on_timer(s, slot);
@@ -406,7 +406,7 @@ static cairn_err sim_init(struct sim *s, const struct crn_model *m, uint64_t see
     s->job = calloc(s->capacity, sizeof(*s->job));
     s->spare = calloc(s->capacity, sizeof(*s->spare));
     if (s->job == NULL || s->spare == NULL || crn_heap_init(&s->timers, s->capacity) != 0 ||
-        crn_device_init(&s->device, m->strategy.policy, s->capacity) != 0)
+        crn_pfs_init(&s->device, m->strategy.policy, s->capacity) != 0)
         return crn_fail(ei, CAIRN_ENOMEM, 0, "simulation of up to %u jobs", s->capacity);
     s->m = m;
     s->free_nodes = m->nodes;
@@ -439,7 +439,7 @@ cairn_err crn_simulate(const struct crn_model *m, uint64_t seed, struct crn_sim_
     free(s.job);
     free(s.spare);
     crn_heap_fini(&s.timers);
-    crn_device_fini(&s.device);
+    crn_pfs_fini(&s.device);
     return rc;
 }
 

@@ -19,7 +19,7 @@ void crn_decoder_free(struct crn_decoder *d); /* d may be NULL */
 
 /* The older data files that a file is encoded against, with the necessary data of their indexes. */
 struct crn_base_chain;
-void crn_chain_free(struct crn_base_chain *c); /* c may be NULL */
+void crn_base_chain_free(struct crn_base_chain *c); /* c may be NULL */
 
 /* A data file being read. All members are borrowed. */
 struct crn_data_file {
@@ -43,9 +43,9 @@ CAIRN_CHECKED cairn_err crn_data_index(const struct crn_fs *fs, int fd, const st
 /* Reads the indexes of the bases of x, a file in dfd; x must outlive the chain. *ret is NULL if
  * there are no bases. CAIRN_EDAMAGED, naming version and file, if a base is missing, damaged or the
  * wrong file. */
-CAIRN_CHECKED cairn_err crn_chain_load(const struct crn_fs *fs, int dfd, const struct crn_index *x,
-                                       const char *what, struct crn_base_chain **ret,
-                                       struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_base_chain_load(const struct crn_fs *fs, int dfd,
+                                            const struct crn_index *x, const char *what,
+                                            struct crn_base_chain **ret, struct crn_errinfo *ei);
 /* The same as bytes, for processes that have x and should not read the bases' indexes again. */
 CAIRN_CHECKED cairn_err crn_chain_encode(const struct crn_base_chain *c, struct crn_buf *buf,
                                          struct crn_errinfo *ei);

@@ -17,7 +17,7 @@
 #include "encode/chunk.h"
 #include "encode/stream.h"
 #include "encode/work.h"
-#include "store/chain.h"
+#include "store/base_chain.h"
 
 #define CACHE    ((size_t)32 << 20) /* bytes of decoded chunks, unless the caller wants more */
 #define BASE_FDS 16                 /* open at most; bases of longer chains share these slots */
@@ -111,7 +111,7 @@ static cairn_err open_base(struct crn_decoder *d, uint32_t link, const char *whe
 
     if (d->bases[i].chain != c || d->bases[i].link != link) {
         close_base(d, i);
-        crn_chain_base_path(&c->bases[link], path);
+        crn_base_chain_path(&c->bases[link], path);
         fd = d->fs->openat(d->fs, d->file->dfd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
         if (fd == -ENOENT) /* its index was readable before, so the file has vanished */
             return crn_fail(ei, CAIRN_EDAMAGED, ENOENT, "open '%s'", where);
@@ -130,7 +130,7 @@ static cairn_err open_base(struct crn_decoder *d, uint32_t link, const char *whe
 static cairn_err decode_base(struct crn_decoder *d, uint32_t link, uint32_t chunk,
                              const void *previous, void *dst, struct crn_errinfo *ei)
 {
-    const struct crn_chain_link *l = &d->file->chain->links[link];
+    const struct crn_base_chain_link *l = &d->file->chain->links[link];
     size_t stream = (size_t)(d->stream - d->file->index->streams);
     const struct crn_stream_chunk *c = &l->index.streams[stream].chunks[chunk];
     const struct crn_base *b = &d->file->chain->bases[link];
@@ -187,9 +187,9 @@ static cairn_err fetch_previous(void *ctx, uint64_t offset, size_t n, void *buf,
     cairn_err rc = CAIRN_OK;
 
     while (link < c->n &&
-           crn_chain_chunk_needs_older(&c->links[link].index.streams[stream].chunks[chunk]))
+           crn_base_chain_needs_older(&c->links[link].index.streams[stream].chunks[chunk]))
         link++;
-    if (link == c->n || !crn_chain_chunk_needs_older(&d->stream->chunks[chunk]))
+    if (link == c->n || !crn_base_chain_needs_older(&d->stream->chunks[chunk]))
         return crn_fail(ei, CAIRN_EDAMAGED, 0,
                         "a chunk needs more older versions than its chain has");
     if (link > 0)

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/chain.h"
+#include "store/base_chain.h"
 #include "base/late.h"
 
 cairn_err crn_store_unlink_files(const struct crn_store *st, int dfd, const struct crn_manifest *m,
@@ -135,7 +135,7 @@ cairn_err crn_store_check_bases(const struct crn_store *st, int dfd, const struc
         for (k = 0; k < m->files[i].nbases; k++) {
             const struct crn_base *b = &m->files[i].bases[k];
 
-            crn_chain_base_path(b, path);
+            crn_base_chain_path(b, path);
             r = crn_late_stat(st->fs, dfd, path, b->bytes, m->committed_ns, &sb);
             if (r == -ENOENT || r == -ENOTDIR)
                 return crn_fail(ei, CAIRN_EDAMAGED, 0,
@@ -332,12 +332,12 @@ static cairn_err prove_durable(const struct crn_store *st, int dfd, const char *
         return crn_fail_errno(ei, -fd, "open '%s'", what);
     rc = crn_fs_check(fs->fsync(fs, fd), ei, "fsync '%s'", what);
     if (rc == CAIRN_OK)
-        rc = crn_chain_load(fs, dfd, x, what, &chain, ei);
+        rc = crn_base_chain_load(fs, dfd, x, what, &chain, ei);
     data.fd = fd;
     data.chain = chain;
     if (rc == CAIRN_OK)
         rc = crn_data_verify(&data, NULL, NULL, ei);
-    crn_chain_free(chain);
+    crn_base_chain_free(chain);
     (void)fs->close(fs, fd); /* fsynced above */
     return rc;
 }

@@ -37,7 +37,7 @@ cairn_err compare_file(struct store_env *e, int i, const char *file)
     f.fd = open(what, O_RDONLY);
     rc = crn_store_describe_data(&e->st, "heat", e->t[i].version, file, &mf, &x, ei);
     if (rc == CAIRN_OK)
-        rc = crn_chain_load(f.fs, f.dfd, &x, what, &chain, ei);
+        rc = crn_base_chain_load(f.fs, f.dfd, &x, what, &chain, ei);
     f.index = &x;
     f.chain = chain;
     for (n = 0; rc == CAIRN_OK && n < x.nextents; n++)
@@ -51,7 +51,7 @@ cairn_err compare_file(struct store_env *e, int i, const char *file)
                                     crn_data_chunk_bytes(&x, ext, k));
         }
     crn_decoder_free(decoder);
-    crn_chain_free(chain);
+    crn_base_chain_free(chain);
     crn_manifest_file_free(&mf);
     crn_index_free(&x);
     (void)close(f.fd);

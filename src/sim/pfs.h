@@ -3,13 +3,13 @@
  * jobs share in proportion to their nodes (or by the weights of their sets), or an unlimited one (the
  * baseline). Jobs are items 0
  * .. capacity-1, each with at most one request. */
-#ifndef CRN_DEVICE_H
-#define CRN_DEVICE_H
+#ifndef CRN_PFS_H
+#define CRN_PFS_H
 
 #include "policy/policy.h"
 #include "sim/heap.h"
 
-struct crn_sim_device {
+struct crn_pfs {
     const struct crn_policy *policy; /* NULL: no interference */
     /* Waiting requests; req and item in parallel, unordered. */
     struct crn_io_request *req;
@@ -27,18 +27,18 @@ struct crn_sim_device {
     double virtual_s, at_s; /* virtual time at real time at_s */
 };
 
-int crn_device_init(struct crn_sim_device *d, const struct crn_policy *policy, uint32_t capacity);
-void crn_device_fini(struct crn_sim_device *d);
+int crn_pfs_init(struct crn_pfs *d, const struct crn_policy *policy, uint32_t capacity);
+void crn_pfs_fini(struct crn_pfs *d);
 /* Queues a request and fills in its ticket. */
-void crn_device_ask(struct crn_sim_device *d, uint32_t item, const struct crn_io_request *req);
+void crn_pfs_ask(struct crn_pfs *d, uint32_t item, const struct crn_io_request *req);
 /* Starts the next request that may start now and returns its item; CRN_HEAP_OUT: none. Call it
  * until then after every other call. */
-uint32_t crn_device_start(struct crn_sim_device *d, double now_s);
+uint32_t crn_pfs_start(struct crn_pfs *d, double now_s);
 /* When the next request ends if nothing changes; infinite if none is served. */
-double crn_device_next_s(const struct crn_sim_device *d);
+double crn_pfs_next_s(const struct crn_pfs *d);
 /* Ends the request that is due now and returns its item. */
-uint32_t crn_device_finish(struct crn_sim_device *d, double now_s);
+uint32_t crn_pfs_finish(struct crn_pfs *d, double now_s);
 /* Drops a request, waiting or served. */
-void crn_device_cancel(struct crn_sim_device *d, uint32_t item, double now_s);
+void crn_pfs_cancel(struct crn_pfs *d, uint32_t item, double now_s);
 
 #endif

@@ -3,7 +3,7 @@
  * Decides what a valid base is: exactly the file that the chain names (size, hash, capture), with
  * the same streams split into the same chunks where they are needed. A missing base counts as
  * damage of the file that needs it. */
-#include "store/chain.h"
+#include "store/base_chain.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #include "encode/pipe.h"
 
-void crn_chain_base_path(const struct crn_base *b, char ret[CRN_BASE_PATH])
+void crn_base_chain_path(const struct crn_base *b, char ret[CRN_BASE_PATH])
 {
     (void)snprintf(ret, CRN_BASE_PATH, "../%lld/%s", (long long)b->version, b->file);
 }
@@ -30,7 +30,7 @@ struct crn_base_where crn_base_where(const char *what, const struct crn_base *b)
     return w;
 }
 
-int crn_chain_chunk_needs_older(const struct crn_stream_chunk *c)
+int crn_base_chain_needs_older(const struct crn_stream_chunk *c)
 {
     struct crn_pipe pipe = {.n = c->nstages};
     unsigned i;
@@ -42,7 +42,7 @@ int crn_chain_chunk_needs_older(const struct crn_stream_chunk *c)
     return crn_pipe_needs_previous(&pipe);
 }
 
-void crn_chain_free(struct crn_base_chain *c)
+void crn_base_chain_free(struct crn_base_chain *c)
 {
     uint32_t i;
 
@@ -86,7 +86,7 @@ static void chain_strip(struct crn_index *x)
 }
 
 /* Computes where each chunk of a base lies in its file. */
-static cairn_err place_chunks(struct crn_chain_link *l, struct crn_errinfo *ei)
+static cairn_err place_chunks(struct crn_base_chain_link *l, struct crn_errinfo *ei)
 {
     const struct crn_index *x = &l->index;
     size_t n = 0;
@@ -129,7 +129,7 @@ static int needs_older(const struct crn_stream *s)
     uint32_t i;
 
     for (i = 0; i < s->nchunks; i++)
-        if (crn_chain_chunk_needs_older(&s->chunks[i]))
+        if (crn_base_chain_needs_older(&s->chunks[i]))
             return 1;
     return 0;
 }
@@ -167,7 +167,7 @@ static cairn_err check_base(const struct crn_index *x, uint32_t i, const struct 
 /* Reads base i; newer is the file that is encoded against it. */
 static cairn_err load_link(const struct crn_fs *fs, int dfd, const struct crn_index *x, uint32_t i,
                            const struct crn_index *newer, const char *where,
-                           struct crn_chain_link *l, struct crn_errinfo *ei)
+                           struct crn_base_chain_link *l, struct crn_errinfo *ei)
 {
     char path[CRN_BASE_PATH];
     struct crn_trailer t;
@@ -175,7 +175,7 @@ static cairn_err load_link(const struct crn_fs *fs, int dfd, const struct crn_in
     cairn_err rc;
     int fd;
 
-    crn_chain_base_path(&x->bases[i], path);
+    crn_base_chain_path(&x->bases[i], path);
     rc = crn_data_open(fs, dfd, path, where, &fd, &bytes, &t, ei);
     if (rc != CAIRN_OK)
         return rc;
@@ -192,8 +192,8 @@ static cairn_err load_link(const struct crn_fs *fs, int dfd, const struct crn_in
     return rc;
 }
 
-cairn_err crn_chain_load(const struct crn_fs *fs, int dfd, const struct crn_index *x,
-                         const char *what, struct crn_base_chain **ret, struct crn_errinfo *ei)
+cairn_err crn_base_chain_load(const struct crn_fs *fs, int dfd, const struct crn_index *x,
+                              const char *what, struct crn_base_chain **ret, struct crn_errinfo *ei)
 {
     const struct crn_index *newer = x;
     struct crn_errinfo why = {0};
@@ -208,7 +208,7 @@ cairn_err crn_chain_load(const struct crn_fs *fs, int dfd, const struct crn_inde
         return rc;
     while (rc == CAIRN_OK && c->n < x->nbases) {
         struct crn_base_where where = crn_base_where(what, &x->bases[c->n]);
-        struct crn_chain_link *l = &c->links[c->n++];
+        struct crn_base_chain_link *l = &c->links[c->n++];
 
         rc = load_link(fs, dfd, x, c->n - 1, newer, where.text, l, &why);
         if (rc == CAIRN_ENOENT)
@@ -220,7 +220,7 @@ cairn_err crn_chain_load(const struct crn_fs *fs, int dfd, const struct crn_inde
     }
     if (rc != CAIRN_OK) {
         crn_err_keep(ei, &why);
-        crn_chain_free(c);
+        crn_base_chain_free(c);
         return rc;
     }
     *ret = c;
@@ -260,7 +260,7 @@ cairn_err crn_chain_decode(struct crn_view *v, const struct crn_index *x, const 
         uint64_t n = crn_view_u64(v);
         const void *p = n <= crn_view_left(v) ? crn_view_take(v, (size_t)n) : NULL;
         const struct crn_index *newer = c->n > 0 ? &c->links[c->n - 1].index : x;
-        struct crn_chain_link *l = &c->links[c->n++];
+        struct crn_base_chain_link *l = &c->links[c->n++];
 
         rc = p == NULL ? crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: its chain is truncated", what)
                        : crn_index_decode(p, (size_t)n, what, &l->index, ei);
@@ -270,7 +270,7 @@ cairn_err crn_chain_decode(struct crn_view *v, const struct crn_index *x, const 
             rc = place_chunks(l, ei);
     }
     if (rc != CAIRN_OK) {
-        crn_chain_free(c);
+        crn_base_chain_free(c);
         return rc;
     }
     *ret = c;

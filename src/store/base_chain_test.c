@@ -145,7 +145,7 @@ static void stages_are_those_of_the_head(void **state)
     assert_ok(crn_store_describe_data(&e->st, "heat", 11, "data-0000", &mf, &x, ei));
     assert_int_equal(x.streams[0].chunks[0].stages[1], 1);
     f.index = &x;
-    assert_ok(crn_chain_load(f.fs, f.dfd, &x, f.what, &chain, ei));
+    assert_ok(crn_base_chain_load(f.fs, f.dfd, &x, f.what, &chain, ei));
     f.chain = chain;
     assert_ok(crn_data_chunk(&f, &x.extents[0], 0, &decoder, got, ei));
     crn_decoder_free(decoder);
@@ -157,7 +157,7 @@ static void stages_are_those_of_the_head(void **state)
     crn_err_clear(ei);
     assert_int_equal(crn_data_chunk(&f, &x.extents[0], 0, &decoder, got, ei), CAIRN_EDAMAGED);
     crn_decoder_free(decoder);
-    crn_chain_free(chain);
+    crn_base_chain_free(chain);
     crn_manifest_file_free(&mf);
     crn_index_free(&x);
     assert_int_equal(close(f.fd), 0);
@@ -217,7 +217,7 @@ static void a_chain_travels(void **state)
         take(e, i, 10 + i, i - 1);
     assert_ok(crn_store_version_dir(&e->st, "heat", 13, &dfd, ei));
     assert_ok(crn_store_describe_data(&e->st, "heat", 13, "data-0001", &mf, &x, ei));
-    assert_ok(crn_chain_load(e->st.fs, dfd, &x, "data-0001", &chain, ei));
+    assert_ok(crn_base_chain_load(e->st.fs, dfd, &x, "data-0001", &chain, ei));
     assert_ok(crn_chain_encode(chain, &a, ei));
     v = crn_view_of(a.data, a.len);
     assert_ok(crn_chain_decode(&v, &x, "test", &again, ei));
@@ -225,14 +225,14 @@ static void a_chain_travels(void **state)
     assert_ok(crn_chain_encode(again, &b, ei));
     assert_int_equal(a.len, b.len);
     assert_memory_equal(a.data, b.data, a.len);
-    crn_chain_free(again);
+    crn_base_chain_free(again);
     for (len = 0; len < a.len; len += 7) {
         v = crn_view_of(a.data, len);
         assert_int_equal(crn_chain_decode(&v, &x, "test", &again, ei), CAIRN_EDAMAGED);
     }
     crn_buf_free(&a);
     crn_buf_free(&b);
-    crn_chain_free(chain);
+    crn_base_chain_free(chain);
     crn_manifest_file_free(&mf);
     crn_index_free(&x);
     (void)close(dfd);
