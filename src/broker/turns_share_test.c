@@ -194,7 +194,7 @@ static void the_batch_system_knows_the_nodes(void **state)
     assert_int_equal(crn_turns_unconfirmed(w.turns, w.now, 0, batch), 0);
     crn_turns_closed(w.turns, w.now, 0);
     crn_turns_confirm(w.turns, w.now, 0, &fact); /* too late: nothing happens */
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 /* Alice and bob, with two jobs each, share an account; the administrator's job has another one. */
@@ -234,7 +234,7 @@ static void an_account_has_one_share(void **state)
     for (i = 0; i < n && strcmp(user[i].name, "@physics") != 0; i++)
         ;
     assert_true(i < n && user[i].share > 0.4 && user[i].share < 0.6);
-    close_world(&w);
+    turns_close_world(&w);
 }
 
 static void weights_are_read(void **state)
