@@ -140,6 +140,75 @@ def drain_interrupted():
     job.remove()
 
 
+def node_lost_in_drain():
+    """A drain that rebuilds a lost node's data is killed at every file operation, and a second node is lost with it.
+    Two of four may be lost."""
+    job = protected_job(4, "rs:2")
+    keep(job, "kept")
+    places = 0
+    for k in itertools.count(1, 1 if IS_ALL else 41):
+        restore(job, "kept")
+        lose(job, [1])
+        r = subprocess.run([str(CAIRN), "drain"], check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                           env=dict(job.env, CAIRN_FAULT_FS=f"at={k},action=kill"))
+        if r.returncode == 0:
+            break
+        second = (0, 2, 3)[k % 3]
+        for path in (job.dir / "shm").glob(f"cairn-*/*-n{second}"): # it may be saved and removed already
+            shutil.rmtree(path)
+        drain_until_done(job, f"drain killed at file operation {k}, node {second} lost, too")
+        places += 1
+    require(places >= 3, f"only {places} file operations were reached")
+    print(f"{places} places, all well")
+    job.check_restart(4, 1, "nodes lost in drains")
+    job.remove()
+
+
+def await_protected(job, process, last):
+    """Until the version is protected or the job has ended; then all its processes die."""
+    deadline = time.monotonic() + PATIENCE
+    while newest(job, "protected") < last and process.poll() is None:
+        require(time.monotonic() < deadline, f"version {last} is not protected, and the job goes on")
+        time.sleep(0.01)
+    for pid in workers_of(process.pid):
+        kill(pid)
+    process.wait()
+
+
+def made_with_errors():
+    """A file operation of a service fails while parity is made. The job dies, and another node is lost: what was
+    reported as protected comes back."""
+    job = Job(ranks_per_node=1, protect="xor", failure_domain="node", protect_set=3, persistent_every=0,
+              restart_unsaved="older")
+    job.words = ["5011"]
+    job.env["CAIRN_TEST_PROTECTED"] = job.env["CAIRN_TEST_ONLY_CAPTURED"] = "1"
+    (job.dir / "limit").write_text("2")
+    count = job.dir / "count"
+    promises = 0
+    for victim, errno in ((0, 28), (1, 5)):
+        job.reset()
+        r = job.run(3, 3, "at=1000000000,action=fail", victim, CAIRN_FAULT_COUNT=str(count))
+        require(r.returncode == 0 and int(count.read_text()) > 50, f"no file operations:\n{r.stdout}")
+        for k in range(2 + victim, int(count.read_text()), 1 if IS_ALL else 23):
+            job.reset()
+            job.faults = {victim: f"at={k},action=fail,errno={errno}"}
+            job.env["CAIRN_TEST_LIMIT"] = str(job.dir / "limit")
+            await_protected(job, job.start(3), 2)
+            del job.env["CAIRN_TEST_LIMIT"]
+            job.faults = {}
+            lost = (victim + 1 + k % 2) % 3
+            for path in (job.dir / "shm").glob(f"cairn-*/*-n{lost}"):
+                shutil.rmtree(path)
+            what = f"errno {errno} at file operation {k} of node {victim}, node {lost} lost"
+            promised = newest(job, "protected")
+            promises += promised >= 0
+            job.check_restart(3, promised, what)
+            job.check_clean(what)
+    require(promises >= 4, f"only {promises} jobs have protected anything")
+    print(f"{promises} promises, all kept")
+    job.remove()
+
+
 def died_at_any_time():
     """A node dies at any file operation of its service, with its memory: while parity is made, while versions are
     flushed. What was reported as protected comes back."""
@@ -148,13 +217,13 @@ def died_at_any_time():
     job.env["CAIRN_TEST_PROTECTED"] = "1"
     job.words = ["5011"]
     places = 0
-    for victim in (0, 1):
-        for k in itertools.count(2 + 7 * victim, 1 if IS_ALL else 61):
+    for victim, action, sample in ((0, "action=kill", 61), (1, "action=kill", 61), (1, "action=tear,ops=write", 17)):
+        for k in itertools.count(2 + 7 * victim, 1 if IS_ALL else sample):
             job.reset()
-            r = job.run(3, 5, f"at={k},action=kill", victim)
+            r = job.run(3, 5, f"at={k},{action}", victim)
             if r.returncode == 0:
                 break
-            what = f"node {victim} dies at file operation {k}"
+            what = f"node {victim} dies at file operation {k}, {action}"
             for path in (job.dir / "shm").glob(f"cairn-*/*-n{victim}"):
                 shutil.rmtree(path)
             job.check_restart(3, newest(job, "protected", "persistent"), what)
@@ -166,4 +235,5 @@ def died_at_any_time():
 
 
 if __name__ == "__main__":
-    sys.exit(run_one(__doc__, partner, xor, rs, drain_interrupted, died_at_any_time))
+    sys.exit(run_one(__doc__, partner, xor, rs, drain_interrupted, node_lost_in_drain, made_with_errors,
+                     died_at_any_time))
