@@ -131,9 +131,9 @@ struct cairn_options {
 CAIRN_API CAIRN_CHECKED cairn_err cairn_open(const struct cairn_options *options,
                                              cairn_session **ret_session);
 /* Collective. Waits until every checkpoint is persistent or has failed (at most wait_timeout), or a
- * newer one has taken its place (persistent_every); stops the service and frees the session, even when it returns an error. On CAIRN_ETIMEDOUT,
- * checkpoints that are not persistent yet stay in memory for the next start or for `cairn drain`.
- * NULL is allowed. */
+ * newer one has taken its place (persistent_every); stops the service and frees the session, even
+ * when it returns an error. On CAIRN_ETIMEDOUT, checkpoints that are not persistent yet stay in
+ * memory for the next start or for `cairn drain`. NULL is allowed. */
 CAIRN_API cairn_err cairn_close(cairn_session *session);
 
 /* Both return -1 for a NULL session. */

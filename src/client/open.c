@@ -29,9 +29,17 @@ cairn_err crn_api_end(const struct crn_errinfo *ei, cairn_err rc)
     return rc;
 }
 
-void cairn_private_publish(const struct crn_errinfo *ei)
+cairn_err cairn_private_refuse(int rank, int is_logged_elsewhere, const struct crn_errinfo *ei)
 {
-    crn_err_publish(ei);
+    struct crn_log log = {.level = CRN_ERROR}; /* no configuration is known yet */
+
+    if (rank >= 0)
+        (void)snprintf(log.who, sizeof(log.who), "rank %d", rank);
+    else
+        (void)snprintf(log.who, sizeof(log.who), "process %ld", (long)getpid());
+    if (!is_logged_elsewhere)
+        crn_log(&log, CRN_ERROR, "no session is opened: %s", ei->msg);
+    return crn_api_end(ei, ei->code);
 }
 
 cairn_err crn_session_agree(cairn_session *s, cairn_err rc, const char *what,
@@ -455,8 +463,9 @@ cairn_err cairn_private_open(struct crn_comm *comm, const struct cairn_options *
     else
         rc = new_session(comm, &s, &ei);
     if (rc != CAIRN_OK) {
+        rc = cairn_private_refuse(comm->rank, 0, &ei);
         comm->ops->free(comm);
-        return crn_api_end(&ei, rc);
+        return rc;
     }
     rc = crn_session_agree(s, check_arguments(options, ret_session, &ei), "checking the arguments",
                            &ei);
@@ -514,7 +523,7 @@ cairn_err cairn_open(const struct cairn_options *options, cairn_session **ret_se
         *ret_session = NULL;
     rc = crn_comm_self(&comm, &ei);
     if (rc != CAIRN_OK)
-        return crn_api_end(&ei, rc);
+        return cairn_private_refuse(0, 0, &ei);
     return cairn_private_open(comm, options, ret_session);
 }
 

@@ -22,7 +22,9 @@ void crn_session_succeeds(cairn_session *session, const char *name);
 /* Collective over comm, which the caller keeps: does rank 0's configuration say comm = ucx? 0 also
  * if there is an error in it, which cairn_private_open reports. */
 CAIRN_API int cairn_private_wants_ucx(struct crn_comm *comm, const struct cairn_options *options);
-/* Makes ei the thread's last error. */
-CAIRN_API void cairn_private_publish(const struct crn_errinfo *ei);
+/* A session that cannot be opened, where cairn_private_open is not called: makes ei the thread's last
+ * error and logs it, unless another rank does. rank < 0: unknown. Returns the error's code. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_private_refuse(int rank, int is_logged_elsewhere,
+                                                       const struct crn_errinfo *ei);
 
 #endif

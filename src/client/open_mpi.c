@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,23 +68,23 @@ static cairn_err find_ucx(open_ucx_fn **ret, struct crn_errinfo *ei)
 }
 #endif
 
-/* All ranks load the library, or none opens a session. */
+/* All ranks load the library, or none opens a session. The first rank that cannot logs why. */
 static cairn_err open_over_ucx(struct crn_comm *c, const struct cairn_options *options,
                                cairn_session **ret_session)
 {
     struct crn_errinfo ei = {0};
     open_ucx_fn *open_ucx = NULL;
     cairn_err rc = find_ucx(&open_ucx, &ei);
-    int64_t worst = rc;
+    int64_t first = rc == CAIRN_OK ? INT64_MAX : c->rank;
 
-    if (c->ops->allreduce(c, &worst, 1, CRN_COMM_MIN, &ei) != CAIRN_OK)
+    if (c->ops->allreduce(c, &first, 1, CRN_COMM_MIN, &ei) != CAIRN_OK) {
         rc = ei.code;
-    else if (rc == CAIRN_OK && worst != CAIRN_OK)
-        rc = crn_fail(&ei, (cairn_err)worst, 0, "another rank cannot load libcairn_ucx");
-    if (rc != CAIRN_OK) {
-        cairn_private_publish(&ei);
-        return rc;
+        first = c->rank;
+    } else if (rc == CAIRN_OK && first != INT64_MAX) {
+        rc = crn_fail(&ei, CAIRN_ENOTSUP, 0, "rank %" PRId64 " cannot load libcairn_ucx", first);
     }
+    if (rc != CAIRN_OK)
+        return cairn_private_refuse(c->rank, first != c->rank, &ei);
     assert(open_ucx != NULL); /* find_ucx found it */
     return open_ucx(c->rank, c->size, open_mpi_allgather, c, options, ret_session);
 }
@@ -98,10 +99,8 @@ CAIRN_API cairn_err cairn_open_mpi(MPI_Comm comm, const struct cairn_options *op
     if (ret_session != NULL)
         *ret_session = NULL;
     rc = crn_comm_mpi(comm, &c, &ei);
-    if (rc != CAIRN_OK) {
-        cairn_private_publish(&ei);
-        return rc;
-    }
+    if (rc != CAIRN_OK)
+        return cairn_private_refuse(-1, 0, &ei);
     if (!cairn_private_wants_ucx(c, options))
         return cairn_private_open(c, options, ret_session);
     rc = open_over_ucx(c, options, ret_session);
@@ -118,8 +117,7 @@ CAIRN_API cairn_err cairn_open_mpi_f(MPI_Fint comm, const struct cairn_options *
     if (rc != CAIRN_OK) {
         if (ret_session != NULL)
             *ret_session = NULL;
-        cairn_private_publish(&ei);
-        return rc;
+        return cairn_private_refuse(-1, 0, &ei);
     }
     return cairn_open_mpi(MPI_Comm_f2c(comm), options, ret_session);
 }

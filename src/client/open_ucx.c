@@ -19,9 +19,7 @@ CAIRN_API cairn_err cairn_open_ucx(int rank, int ranks, cairn_allgather *allgath
         rc = crn_fail(&ei, CAIRN_EINVAL, 0, "rank is %d of %d ranks", rank, ranks);
     else
         rc = crn_comm_ucx(rank, ranks, allgather, arg, &c, &ei);
-    if (rc != CAIRN_OK) {
-        cairn_private_publish(&ei);
-        return rc;
-    }
+    if (rc != CAIRN_OK)
+        return cairn_private_refuse(rank, 0, &ei);
     return cairn_private_open(c, options, ret_session);
 }

@@ -5,6 +5,8 @@
  *     arguments DIR */
 #include "calls_setup.h"
 
+static int failed_opens;
+
 static void call_wrongly(void)
 {
     size_t i;
@@ -23,8 +25,10 @@ static void call_wrongly(void)
                           w->with, got, w->expected, cairn_last_error(), w->says);
             failures++;
         }
-        if (strncmp(w->function, "cairn_open", 10) == 0 && strstr(w->with, "ret_session") == NULL &&
-            strstr(w->with, "comm") == NULL && another != NULL) {
+        if (strncmp(w->function, "cairn_open", 10) != 0)
+            continue;
+        failed_opens++;
+        if (strstr(w->with, "ret_session") == NULL && another != NULL) {
             (void)fprintf(stderr, "%s with %s leaves a session\n", w->function, w->with);
             failures++;
         }
@@ -76,7 +80,7 @@ int main(int argc, char **argv)
 #ifdef CRN_TEST_MPI
     (void)MPI_Finalize();
 #endif
-    (void)printf("%zu wrong calls of %zu functions, %d failures\n", COUNT(wrong_calls),
-                 COUNT(right_calls), failures);
+    (void)printf("%zu wrong calls of %zu functions, %d failures, %d opens\n", COUNT(wrong_calls),
+                 COUNT(right_calls), failures, failed_opens);
     return failures != 0;
 }
