@@ -26,6 +26,7 @@ static void dropin_need(int ok, const char *what)
 
 static void dropin_open(const char *dir, unsigned char *data, size_t bytes);
 static void dropin_take(void);       /* the part that the application waits for */
+static void dropin_settle(void);     /* waits for the first one where the interface demands it */
 static void dropin_persistent(void); /* the rest of the way to the file system */
 static void dropin_restart(void);
 static void dropin_close(void);
@@ -66,6 +67,7 @@ int main(int argc, char **argv)
     (void)MPI_Barrier(MPI_COMM_WORLD);
     if (strcmp(argv[3], "take") == 0) {
         dropin_take(); /* the first one allocates */
+        dropin_settle();
         (void)MPI_Barrier(MPI_COMM_WORLD);
         t = MPI_Wtime();
     }

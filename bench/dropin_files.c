@@ -33,6 +33,10 @@ static void dropin_take(void)
     }
 }
 
+static void dropin_settle(void)
+{
+}
+
 static void dropin_persistent(void)
 {
     int dfd = open(folder, O_RDONLY | O_DIRECTORY);

@@ -34,6 +34,10 @@ static void dropin_take(void)
     dropin_need(FTI_Checkpoint(1, 1) == FTI_DONE, "FTI_Checkpoint");
 }
 
+static void dropin_settle(void)
+{
+}
+
 static void dropin_persistent(void)
 {
     dropin_need(FTI_Finalize() == FTI_SCES, "FTI_Finalize");

@@ -37,6 +37,10 @@ static void dropin_take(void)
     dropin_need(SCR_Complete_output(1) == SCR_SUCCESS, "SCR_Complete_output");
 }
 
+static void dropin_settle(void)
+{
+}
+
 static void dropin_persistent(void)
 {
     dropin_need(SCR_Finalize() == SCR_SUCCESS, "SCR_Finalize");

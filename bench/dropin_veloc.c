@@ -26,9 +26,14 @@ static void dropin_take(void)
     dropin_need(VELOC_Checkpoint("bench", 1) == VELOC_SUCCESS, "VELOC_Checkpoint");
 }
 
-static void dropin_persistent(void)
+static void dropin_settle(void)
 {
     dropin_need(VELOC_Checkpoint_wait() == VELOC_SUCCESS, "VELOC_Checkpoint_wait");
+}
+
+static void dropin_persistent(void)
+{
+    dropin_settle();
 }
 
 static void dropin_restart(void)
