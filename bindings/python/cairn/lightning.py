@@ -6,6 +6,7 @@
 Every checkpoint that Lightning names (epoch=3-step=400.ckpt) becomes a version in the directory
 .cairn beside it, and a small file of that name, which appears when the version is durable, stands
 for it. save_checkpoint returns after one copy."""
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -38,11 +39,21 @@ class CairnIO(CheckpointIO):
     def save_checkpoint(self, checkpoint, path, storage_options=None):
         ck = self._checkpointer(path)
         steps = ck.steps()
-        step = max([*steps, self._coming.get(str(path), (-1, None))[0]]) + 1
+        step = max([*steps, self._coming.get(str(path), (-1, None, None))[0]]) + 1
         ck.parts["state"] = checkpoint
-        future = ck.save(step).future()
-        self._coming[str(path)] = step, future
-        future.add_done_callback(lambda done: done.exception() or self._appear(path, step))
+        saved, appeared = ck.save(step).future(), concurrent.futures.Future()
+        self._coming[str(path)] = step, saved, appeared
+        saved.add_done_callback(lambda saved: self._saved(saved, path, step, appeared))
+
+    def _saved(self, saved, path, step, appeared):
+        """A future wakes those that wait for it before it makes this call: appeared tells them that
+        the file is there, too."""
+        try:
+            saved.result()
+            self._appear(path, step)
+            appeared.set_result(step)
+        except BaseException as error:
+            appeared.set_exception(error)
 
     @staticmethod
     def _appear(path, step):
@@ -53,7 +64,9 @@ class CairnIO(CheckpointIO):
 
     def _settle(self, path):
         if str(path) in self._coming:
-            self._coming.pop(str(path))[1].result()
+            _, saved, appeared = self._coming.pop(str(path))
+            saved.result()
+            appeared.result()
 
     def load_checkpoint(self, path, map_location=None, weights_only=None, **_):
         """Tensors are loaded on the CPU. weights_only=False also loads objects, which may run code."""
@@ -75,6 +88,10 @@ class CairnIO(CheckpointIO):
             os.unlink(path)
 
     def teardown(self):
-        """Waits until all is durable."""
+        """Waits until all is durable, and raises the first failure."""
+        coming = [appeared for _, _, appeared in self._coming.values()]
+        self._coming.clear()
         while self._open:
             self._open.popitem()[1].close()
+        for appeared in coming:
+            appeared.result()

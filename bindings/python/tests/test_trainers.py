@@ -3,6 +3,7 @@
 calls of the trainers. (torch: for tests/python/run)"""
 import importlib
 import sys
+import time
 import types
 
 import pytest
@@ -35,6 +36,20 @@ def lightning(monkeypatch):
     stand_in(monkeypatch, "pytorch_lightning.plugins.io", CheckpointIO=object)
     monkeypatch.delitem(sys.modules, "cairn.lightning", raising=False)
     return importlib.import_module("cairn.lightning")
+
+
+def test_lightning_waits_for_the_file(place, lightning, monkeypatch):
+    appear = lightning.CairnIO._appear
+    monkeypatch.setattr(lightning.CairnIO, "_appear",
+                        staticmethod(lambda *a: (time.sleep(0.5), appear(*a))))
+    (place / "run").mkdir()
+    first, second = place / "run" / "first.ckpt", place / "run" / "second.ckpt"
+    io = lightning.CairnIO()
+    io.save_checkpoint({"x": torch.ones(2)}, first)
+    assert torch.equal(io.load_checkpoint(first)["x"], torch.ones(2))
+    io.save_checkpoint({"x": torch.ones(3)}, second)
+    io.teardown()
+    assert second.exists()
 
 
 def test_lightning_files_stand_for_versions(place, lightning):
