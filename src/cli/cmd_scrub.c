@@ -80,8 +80,12 @@ static int on_version(struct cli *cli, const char *name, const struct crn_versio
         return CLI_OK;
     t->name = name;
     t->version = e->version;
-    t->versions++;
     rc = crn_scrub_version(&s, name, e->version, cli->ei);
+    if (rc == CAIRN_ENOENT) { /* its job has removed it since it was listed */
+        crn_err_clear(cli->ei);
+        return CLI_OK;
+    }
+    t->versions++;
     if (rc != CAIRN_OK && rc != CAIRN_EDAMAGED)
         return crn_cli_fail(cli);
     if (rc == CAIRN_EDAMAGED && t->damaged == 0) { /* the manifest itself */

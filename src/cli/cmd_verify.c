@@ -36,6 +36,8 @@ struct totals {
     uint64_t versions, damaged, bytes;
 };
 
+#define LOOKS 3 /* at a version that its job replaces meanwhile */
+
 /* A worker's view of its current file. */
 struct verify_worker {
     struct check *check;
@@ -172,34 +174,59 @@ static void verify_report(struct cli *cli, const char *name, const struct crn_ve
     crn_json_end_object(j);
 }
 
+/* Returns 0 if the version was removed or replaced meanwhile: what was found says nothing. */
+static int verify_look(struct cli *cli, const char *name, int64_t version, int threads,
+                       struct check *c)
+{
+    cairn_err rc;
+    int is_there = 1;
+
+    c->nbad = 0;
+    c->failed = 0;
+    atomic_store(&c->next_file, 0);
+    rc = crn_version_open(&cli->store, name, version, &c->v, cli->ei);
+    if (rc == CAIRN_OK) {
+        check_version(c, threads);
+        is_there = !c->failed || crn_version_is_current(c->v);
+        crn_version_close(c->v);
+    } else {
+        is_there = rc != CAIRN_ENOENT;
+        add_bad(c, UINT32_MAX, NULL, cli->info.msg);
+        crn_err_clear(cli->ei);
+    }
+    return is_there;
+}
+
 static int on_version(struct cli *cli, const char *name, const struct crn_version_entry *e,
                       void *arg)
 {
     struct totals *totals = arg;
     struct cli_progress progress;
     struct check c = {.progress = &progress};
-    int failed;
+    int is_there = 0;
+    int status = CLI_OK;
+    int looks;
 
     if (e->state == CRN_VERSION_PARTIAL) /* not complete yet, or debris: nothing to verify */
         return CLI_OK;
     crn_mutex_init(&c.mu, CRN_RANK_LEAF);
     crn_progress_begin(&progress, cli, "verify", e->data_bytes);
-    if (crn_version_open(&cli->store, name, e->version, &c.v, cli->ei) == CAIRN_OK) {
-        check_version(&c, totals->threads);
-    } else {
-        add_bad(&c, UINT32_MAX, NULL, cli->info.msg);
-        crn_err_clear(cli->ei);
-    }
+    for (looks = 0; !is_there && looks < LOOKS; looks++)
+        is_there = verify_look(cli, name, e->version, totals->threads, &c);
     crn_progress_end(&progress);
-    verify_report(cli, name, e, &c);
-    failed = c.failed;
-    totals->versions++;
-    totals->damaged += (uint64_t)failed;
-    totals->bytes += e->data_bytes;
-    crn_version_close(c.v);
+    if (is_there) {
+        verify_report(cli, name, e, &c);
+        status = c.failed ? CLI_PROBLEM : CLI_OK;
+        totals->versions++;
+        totals->damaged += (uint64_t)c.failed;
+        totals->bytes += e->data_bytes;
+    } else {
+        crn_cli_note(cli, "%s@%" PRId64 ": removed or replaced meanwhile, not verified", name,
+                     e->version);
+    }
     crn_mutex_fini(&c.mu);
     free(c.bad);
-    return failed ? CLI_PROBLEM : CLI_OK;
+    return status;
 }
 
 static int verify_verify(struct cli *cli, int argc, char **argv, int threads)
@@ -239,7 +266,8 @@ const struct cli_command crn_cmd_verify = {
     .help = "Reads everything and checks every checksum",
     .about = "Reads everything and checks every checksum; names damage by rank and "
              "region. What was encoded against older versions is decoded through them; "
-             "a base that is damaged is named.",
+             "a base that is damaged is named. A version that its job removes or replaces "
+             "meanwhile is not damaged.",
     .needs_store = 1,
     .run = verify_run,
     .options = "  -j, --jobs N      threads; default: one a core\n",

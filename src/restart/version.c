@@ -112,6 +112,27 @@ cairn_err crn_version_open(const struct crn_store *st, const char *name, int64_t
     return CAIRN_OK;
 }
 
+int crn_version_is_current(const struct crn_version *v)
+{
+    struct crn_errinfo ignored = {0};
+    struct crn_manifest now;
+    struct crn_store st;
+    int is_current = 1;
+    cairn_err rc;
+
+    if (crn_store_open(v->fs, v->root, 0, &st, &ignored) != CAIRN_OK)
+        return 1;
+    rc = crn_store_manifest(&st, v->m.name, v->m.version, &now, &ignored);
+    if (rc == CAIRN_OK) {
+        is_current = crn_capture_id_equal(&now.id, &v->m.id);
+        crn_manifest_free(&now);
+    } else if (rc == CAIRN_ENOENT) {
+        is_current = 0;
+    }
+    crn_store_close(&st);
+    return is_current;
+}
+
 cairn_err crn_version_adopt(const struct crn_fs *fs, const char *root, struct crn_manifest *m,
                             struct crn_version **ret, struct crn_errinfo *ei)
 {

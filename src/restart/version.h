@@ -30,6 +30,9 @@ CAIRN_CHECKED cairn_err crn_version_keep(struct crn_version *v, size_t bytes,
                                          struct crn_errinfo *ei);
 void crn_version_close(struct crn_version *v); /* v may be NULL */
 const struct crn_manifest *crn_version_manifest(const struct crn_version *v);
+/* 0: the version was removed or replaced since it was opened, so a failure to read it says nothing.
+ * 1: it is still there, or nobody knows. */
+int crn_version_is_current(const struct crn_version *v);
 
 /* Adds a node-local data file of the same capture. Its shards are read from it first, and from the
  * persistent file where it fails. Opens dfd/file now; the name may be removed later.

@@ -35,35 +35,55 @@ struct scrub_repair {
     unsigned char *chunk;
 };
 
-/* Adds the local copies of this host. Those of another capture are refused by crn_version_add_copy. */
+/* Copies of another capture are none; an error is no proof that there are none. */
+static cairn_err scrub_add_from(const struct scrub_repair *r, const struct crn_store *local,
+                                struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = local->fs;
+    struct crn_names names = {0};
+    cairn_err rc;
+    int dfd = -1;
+    size_t i;
+
+    rc = crn_store_version_dir(local, r->name, r->version, &dfd, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_fs_names(fs, dfd, local->path, &names, ei);
+    for (i = 0; rc == CAIRN_OK && i < names.n; i++) {
+        if (strncmp(names.name[i], "data-", 5) == 0)
+            rc = crn_version_add_copy(r->v, dfd, names.name[i], ei);
+        if (rc == CAIRN_EMISMATCH || rc == CAIRN_ENOENT) {
+            crn_err_clear(ei);
+            rc = CAIRN_OK;
+        }
+    }
+    crn_names_free(&names);
+    if (dfd >= 0)
+        (void)fs->close(fs, dfd);
+    return rc;
+}
+
+/* Adds the local copies of this host. */
 static cairn_err scrub_add_copies(const struct scrub_repair *r, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = r->s->st->fs;
-    struct crn_names names = {0};
-    struct crn_errinfo ignored = {0};
+    struct crn_errinfo why = {0};
     char root[CRN_PATH_MAX];
     struct crn_store local;
-    int dfd = -1;
-    size_t i;
+    cairn_err rc;
 
     if (r->s->cfg->local[0] == '\0')
         return crn_fail(ei, CAIRN_ENOENT, 0, "there is no local directory (local)");
     if (crn_rundir_local_root(fs, r->s->cfg, root, sizeof(root), ei) != CAIRN_OK ||
         crn_store_open(fs, root, 0, &local, ei) != CAIRN_OK)
         return ei->code;
-    if (crn_store_version_dir(&local, r->name, r->version, &dfd, &ignored) == CAIRN_OK &&
-        crn_fs_names(fs, dfd, root, &names, &ignored) == CAIRN_OK)
-        for (i = 0; i < names.n; i++) {
-            crn_err_clear(&ignored);
-            if (strncmp(names.name[i], "data-", 5) == 0)
-                (void)!crn_version_add_copy(r->v, dfd, names.name[i], &ignored);
-        }
-    crn_names_free(&names);
-    if (dfd >= 0)
-        (void)fs->close(fs, dfd);
+    rc = scrub_add_from(r, &local, &why);
     crn_store_close(&local);
     if (crn_version_copies(r->v) > 0)
         return CAIRN_OK;
+    if (rc != CAIRN_OK && rc != CAIRN_ENOENT) {
+        crn_err_keep(ei, &why);
+        return rc;
+    }
     return crn_fail(ei, CAIRN_ENOENT, 0, "the local directory of this host has no copy");
 }
 
@@ -169,8 +189,12 @@ static cairn_err scrub_repair_file(struct scrub_repair *r, struct crn_errinfo *e
     if (rc != CAIRN_OK)
         return rc;
     r->chunk = malloc(r->index->chunk_bytes);
-    rc = r->chunk != NULL ? crn_store_version_dir(st, r->name, r->version, &r->dfd, ei)
-                          : crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a chunk");
+    if (r->chunk == NULL)
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a chunk");
+    else if (!crn_version_is_current(r->v)) /* before there was the lock */
+        rc = crn_fail(ei, CAIRN_ENOENT, 0, "the version was removed or replaced meanwhile");
+    else
+        rc = crn_store_version_dir(st, r->name, r->version, &r->dfd, ei);
     if (rc == CAIRN_OK) {
         rc = scrub_replace(r, ei);
         (void)st->fs->close(st->fs, r->dfd);
@@ -181,45 +205,66 @@ static cairn_err scrub_repair_file(struct scrub_repair *r, struct crn_errinfo *e
     return rc;
 }
 
-/* Returns whether the damage stays. */
-static int scrub_damaged(const struct crn_scrub *s, const char *name, int64_t version, uint32_t f,
-                         const char *file, const struct crn_errinfo *damage)
+static void scrub_report(const struct crn_scrub *s, const struct scrub_repair *r,
+                         enum crn_scrub_what what, const struct crn_errinfo *damage,
+                         const struct crn_errinfo *why)
 {
     struct crn_reporter reporter = {.fs = s->st->fs, .root = s->st->path, .job = s->cfg->job};
-    struct scrub_repair r = {.s = s, .name = name, .version = version, .file_no = f, .file = file};
-    enum crn_scrub_what what = CRN_SCRUB_DAMAGED;
-    struct crn_errinfo why = {0};
+    char head[CRN_FILE_NAME + 120], tail[CRN_ERR_TEXT / 3] = "";
     char text[CRN_ERR_TEXT];
     char host[65] = "";
-    cairn_err rc = CAIRN_OK;
+
+    (void)gethostname(host, sizeof(host) - 1);
+    if (what == CRN_SCRUB_REPAIRED)
+        (void)snprintf(head, sizeof(head), "%s was damaged and was repaired from the copies of %s",
+                       r->file, host);
+    else
+        (void)snprintf(head, sizeof(head), "%s is damaged", r->file);
+    if (what == CRN_SCRUB_DAMAGED && !s->is_dry)
+        (void)snprintf(tail, sizeof(tail), "; not repaired: %.*s", (int)sizeof(tail) - 20,
+                       why->msg);
+    (void)snprintf(text, sizeof(text), "%s: %.*s%s", head,
+                   (int)(sizeof(text) - strlen(head) - strlen(tail)) - 4, damage->msg, tail);
+    (void)crn_journal_report(&reporter, r->name, r->version, 0,
+                             what == CRN_SCRUB_REPAIRED ? CRN_EVENT_REPAIRED : CRN_EVENT_DAMAGED,
+                             text);
+    s->fn(s->arg, what, r->file, text);
+}
+
+/* Repairs a data file of v, if possible. Returns whether the damage stays; 0 with *ret_is_stale if
+ * the version was removed or replaced meanwhile. */
+static int scrub_damaged(const struct crn_scrub *s, const struct crn_version *v, uint32_t file_no,
+                         const struct crn_errinfo *damage, int *ret_is_stale)
+{
+    const struct crn_manifest *m = crn_version_manifest(v);
+    struct scrub_repair r = {.s = s,
+                             .name = m->name,
+                             .version = m->version,
+                             .file_no = file_no,
+                             .file = m->files[file_no].name};
+    struct crn_errinfo why = {0};
+    cairn_err rc = CAIRN_EDAMAGED;
 
     if (!s->is_dry) {
-        rc = crn_version_open(s->st, name, version, &r.v, &why);
+        rc = crn_version_open(s->st, r.name, r.version, &r.v, &why);
         if (rc == CAIRN_OK)
             rc = scrub_repair_file(&r, &why);
         crn_version_close(r.v);
     }
-    (void)gethostname(host, sizeof(host) - 1);
-    if (!s->is_dry && rc == CAIRN_OK) {
-        what = CRN_SCRUB_REPAIRED;
-        (void)snprintf(text, sizeof(text),
-                       "%s was damaged and was repaired from the copies of %s: "
-                       "%.*s",
-                       file, host, CRN_ERR_TEXT / 2, damage->msg);
-    } else {
-        (void)snprintf(text, sizeof(text), "%s is damaged: %.*s%s%.*s", file, CRN_ERR_TEXT / 3,
-                       damage->msg, s->is_dry ? "" : "; not repaired: ", CRN_ERR_TEXT / 3,
-                       s->is_dry ? "" : why.msg);
-    }
-    (void)crn_journal_report(&reporter, name, version, 0,
-                             what == CRN_SCRUB_REPAIRED ? CRN_EVENT_REPAIRED : CRN_EVENT_DAMAGED,
-                             text);
-    s->fn(s->arg, what, file, text);
-    return what == CRN_SCRUB_DAMAGED;
+    *ret_is_stale = rc != CAIRN_OK && !crn_version_is_current(v);
+    if (*ret_is_stale)
+        return 0;
+    scrub_report(s, &r, rc == CAIRN_OK ? CRN_SCRUB_REPAIRED : CRN_SCRUB_DAMAGED, damage, &why);
+    return rc != CAIRN_OK;
 }
 
-cairn_err crn_scrub_version(const struct crn_scrub *s, const char *name, int64_t version,
-                            struct crn_errinfo *ei)
+static int is_damage(cairn_err rc)
+{
+    return rc == CAIRN_EDAMAGED || rc == CAIRN_ENOENT || rc == CAIRN_EFORMAT;
+}
+
+static cairn_err scrub_look(const struct crn_scrub *s, const char *name, int64_t version,
+                            int *ret_is_stale, struct crn_errinfo *ei)
 {
     const struct crn_manifest *m;
     struct crn_version *v;
@@ -227,16 +272,20 @@ cairn_err crn_scrub_version(const struct crn_scrub *s, const char *name, int64_t
     uint32_t f;
     cairn_err rc;
 
+    *ret_is_stale = 0;
     rc = crn_version_open(s->st, name, version, &v, ei);
     if (rc != CAIRN_OK)
         return rc;
     m = crn_version_manifest(v);
-    for (f = 0; rc == CAIRN_OK && f < m->nfiles; f++) {
+    for (f = 0; rc == CAIRN_OK && !*ret_is_stale && f < m->nfiles; f++) {
         struct crn_errinfo why = {0};
 
         rc = crn_version_check_file(v, f, NULL, &why);
-        if (rc == CAIRN_EDAMAGED || rc == CAIRN_ENOENT || rc == CAIRN_EFORMAT) {
-            damaged += (uint32_t)scrub_damaged(s, name, version, f, m->files[f].name, &why);
+        *ret_is_stale = rc != CAIRN_OK && !crn_version_is_current(v);
+        if (rc != CAIRN_OK && !*ret_is_stale && is_damage(rc)) {
+            damaged += (uint32_t)scrub_damaged(s, v, f, &why, ret_is_stale);
+            rc = CAIRN_OK;
+        } else if (*ret_is_stale) {
             rc = CAIRN_OK;
         } else if (rc != CAIRN_OK) {
             crn_err_keep(ei, &why);
@@ -245,5 +294,19 @@ cairn_err crn_scrub_version(const struct crn_scrub *s, const char *name, int64_t
     if (rc == CAIRN_OK && damaged > 0)
         rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%u of %u data files are damaged", damaged, m->nfiles);
     crn_version_close(v);
+    return rc;
+}
+
+#define LOOKS 3 /* at a version that its job replaces meanwhile */
+
+cairn_err crn_scrub_version(const struct crn_scrub *s, const char *name, int64_t version,
+                            struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    int is_stale = 1;
+    int looks;
+
+    for (looks = 0; rc == CAIRN_OK && is_stale && looks < LOOKS; looks++)
+        rc = scrub_look(s, name, version, &is_stale, ei);
     return rc;
 }

@@ -22,7 +22,8 @@ struct crn_scrub {
     void *arg;
 };
 
-/* Writes what it finds to the journal of the name. CAIRN_EDAMAGED if damage stays. */
+/* Writes what it finds to the journal of the name. CAIRN_EDAMAGED if damage stays. A version that is
+ * removed or replaced meanwhile is not damaged; CAIRN_ENOENT if it is gone. */
 CAIRN_CHECKED cairn_err crn_scrub_version(const struct crn_scrub *s, const char *name,
                                           int64_t version, struct crn_errinfo *ei);
 

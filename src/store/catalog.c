@@ -271,30 +271,68 @@ static cairn_err list_needs(struct crn_version_entry *e, const struct crn_manife
     return CAIRN_OK;
 }
 
+static cairn_err look_once(const struct crn_store *st, int dfd, const char *name,
+                           struct crn_version_entry *e, int *ret_is_bad, struct crn_errinfo *ei)
+{
+    struct crn_manifest m;
+    cairn_err rc;
+
+    free(e->needs);
+    *e = (struct crn_version_entry){.version = e->version, .is_pinned = e->is_pinned};
+    *ret_is_bad = 0;
+    rc = crn_store_read_manifest(st, dfd, name, e->version, &m, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    catalog_fill(e, &m);
+    rc = list_needs(e, &m, ei);
+    if (rc == CAIRN_OK)
+        rc = check_files(st, dfd, &m, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_store_check_bases(st, dfd, &m, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_store_is_bad(st, dfd, &m.id, ret_is_bad, e->why, sizeof(e->why), ei);
+    crn_manifest_free(&m);
+    return rc;
+}
+
+/* Was the version removed or replaced since its manifest was read? Then a missing file is no
+ * damage. */
+static int has_changed(const struct crn_store *st, int dfd, const char *name,
+                       const struct crn_version_entry *e)
+{
+    struct crn_errinfo ignored = {0};
+    struct crn_manifest now;
+    cairn_err rc;
+    int is_same;
+
+    if (e->ranks == 0) /* no manifest was read */
+        return 0;
+    rc = crn_store_read_manifest(st, dfd, name, e->version, &now, &ignored);
+    if (rc != CAIRN_OK)
+        return rc == CAIRN_ENOENT;
+    is_same = crn_capture_id_equal(&now.id, &e->id);
+    crn_manifest_free(&now);
+    return !is_same;
+}
+
+#define LOOKS 3 /* at a version that changes meanwhile */
+
 /* Determines the state of a version from its directory; a failure to find out counts as a state. */
 static void catalog_look(const struct crn_store *st, int dfd, const char *name,
                          struct crn_version_entry *e)
 {
-    struct crn_errinfo info = {0};
-    struct crn_manifest m;
+    struct crn_errinfo info;
     struct stat sb;
-    int is_bad = 0;
+    int looks = 0;
+    int is_bad;
     cairn_err rc;
 
     /* If stat fails, assume a pin. */
     e->is_pinned = st->fs->fstatat(st->fs, dfd, CRN_PIN, &sb) != -ENOENT;
-    rc = crn_store_read_manifest(st, dfd, name, e->version, &m, &info);
-    if (rc == CAIRN_OK) {
-        catalog_fill(e, &m);
-        rc = list_needs(e, &m, &info);
-        if (rc == CAIRN_OK)
-            rc = check_files(st, dfd, &m, &info);
-        if (rc == CAIRN_OK)
-            rc = crn_store_check_bases(st, dfd, &m, &info);
-        if (rc == CAIRN_OK)
-            rc = crn_store_is_bad(st, dfd, &m.id, &is_bad, e->why, sizeof(e->why), &info);
-        crn_manifest_free(&m);
-    }
+    do {
+        crn_err_clear(&info);
+        rc = look_once(st, dfd, name, e, &is_bad, &info);
+    } while (rc != CAIRN_OK && ++looks < LOOKS && has_changed(st, dfd, name, e));
     if (rc == CAIRN_OK && !is_bad) {
         e->state = CRN_VERSION_OK;
     } else if (rc == CAIRN_OK) {

@@ -2,7 +2,7 @@
 /* Recovery deletes only data that is provably useless. Every file operation of the commands that
  * remove or replace files fails in turn, with each of the usual errors, or is the last one of
  * its process. The commands: `cairn drain` (runs in memory, local files, the store), the drain
- * at the start of an application, sweep, rm, retention, cp. Afterwards every earlier capture and
+ * at the start of an application, sweep, rm, retention, cp, scrub. Afterwards every earlier capture and
  * version is there after a drain without errors, byte for byte; a failed command has given the
  * reason; and nothing else is missing. More tests of retention: store_crash_test.c.
  *
@@ -17,6 +17,7 @@
 #include "cli/cli.h"
 #include "dead_run.h"
 #include "service/drain.h"
+#include "service/scrub.h"
 
 static char dir[256];
 static struct crn_config cfg;
@@ -737,6 +738,117 @@ static void a_copy_is_whole_and_replaces_nothing(void **state)
     strike_all(&refused);
 }
 
+/* A repair in place: heat@4 is damaged, and a copy of it is on the node's disk. */
+
+struct scrub_file {
+    unsigned char bytes[8192];
+    size_t n;
+};
+
+static struct scrub_file good, bad, copy;
+static char copy_path[CRN_PATH_MAX + 64];
+
+static void read_scrub_file(const char *path, struct scrub_file *ret)
+{
+    FILE *f = fopen(path, "re");
+
+    assert_non_null(f);
+    ret->n = fread(ret->bytes, 1, sizeof(ret->bytes), f);
+    (void)fclose(f);
+    assert_true(ret->n > 0 && ret->n < sizeof(ret->bytes));
+}
+
+static int is_same_file(const char *path, const struct scrub_file *expect)
+{
+    struct scrub_file f;
+
+    read_scrub_file(path, &f);
+    return f.n == expect->n && memcmp(f.bytes, expect->bytes, f.n) == 0;
+}
+
+static void make_scrub_world(void)
+{
+    const struct tv four = heat(4, 4);
+    struct crn_errinfo info = {0}, *ei = &info;
+    char path[400], local[CRN_PATH_MAX];
+    FILE *f;
+
+    make_store_world();
+    assert_ok(crn_rundir_local_root(crn_fs_posix(), &cfg, local, sizeof(local), ei));
+    write_file(local, &four, 0);
+    (void)snprintf(copy_path, sizeof(copy_path), "%s/heat/4/data-0000", local);
+    path_of(path, sizeof(path), "p/heat/4/data-0000");
+    read_scrub_file(path, &good);
+    read_scrub_file(copy_path, &copy);
+    bad = good;
+    bad.bytes[3] ^= 1;
+    f = fopen(path, "r+e");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bad.bytes, 1, bad.n, f), bad.n);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void on_scrubbed(void *arg, enum crn_scrub_what what, const char *file, const char *text)
+{
+    (void)arg;
+    (void)what;
+    (void)printf("%s: %s\n", file, text);
+}
+
+static int run_scrub(void)
+{
+    struct crn_errinfo info = {0};
+    struct crn_store st;
+    struct crn_scrub s = {.st = &st, .cfg = &cfg, .fn = on_scrubbed};
+    int status = 0;
+    int64_t version;
+
+    if (crn_store_open(crn_fs_default(), cfg.persistent, 0, &st, &info) != CAIRN_OK) {
+        (void)printf("%s\n", info.msg);
+        return 1;
+    }
+    for (version = 1; version <= 4; version++) {
+        crn_err_clear(&info);
+        if (crn_scrub_version(&s, "heat", version, &info) != CAIRN_OK) {
+            (void)printf("heat@%lld: %s\n", (long long)version, info.msg);
+            status = 1;
+        }
+    }
+    crn_store_close(&st);
+    return status;
+}
+
+static void check_scrub(const struct fault *fault, const struct outcome *o, const char *when)
+{
+    const struct tv one = heat(1, 1), four = heat(4, 4);
+    struct outcome again;
+    char path[400];
+
+    (void)fault;
+    path_of(path, sizeof(path), "p/heat/4/data-0000");
+    if (!is_same_file(path, &good) && (o->status == 0 || !is_same_file(path, &bad)))
+        fail_msg("%s: exit %d, the file is neither the old one nor whole: %s", when, o->status,
+                 o->text);
+    if (!is_same_file(copy_path, &copy))
+        fail_msg("%s: the copy on the node's disk has changed", when);
+    run_struck(run_scrub, &faults[0], 0, &again);
+    if (again.status != 0 || !is_same_file(path, &good))
+        fail_msg("%s: a scrub without errors exits with %d: %s", when, again.status, again.text);
+    must_hold(&one, when);
+    must_hold(&two, when);
+    must_hold(&three, when);
+    must_hold(&four, when);
+    check_complete(when);
+}
+
+static void a_repair_leaves_the_old_file_or_a_whole_one(void **state)
+{
+    static const struct scene scene = {"scrub", make_scrub_world, run_scrub, check_scrub, 0, 3, 0};
+
+    (void)state;
+    strike_all(&scene);
+}
+
 /* Single proofs. --------------------------------------------------------------------------------- */
 
 /* Changes a byte of a file below the run's directory. */
@@ -854,6 +966,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_removal_removes_what_was_named),
         cmocka_unit_test(retention_keeps_what_it_shall),
         cmocka_unit_test(a_copy_is_whole_and_replaces_nothing),
+        cmocka_unit_test(a_repair_leaves_the_old_file_or_a_whole_one),
     };
 
     is_all = argc > 1 && strcmp(argv[1], "all") == 0;
