@@ -273,7 +273,6 @@ static cairn_err gather_peers(cairn_session *s, uint32_t address, uint32_t **ret
 static cairn_err join_service(cairn_session *s, struct place *p, struct crn_errinfo *ei)
 {
     char path[108] = "";
-    uint32_t *peers = NULL;
     uint32_t address = 0;
     cairn_err rc = CAIRN_OK;
 
@@ -287,11 +286,11 @@ static cairn_err join_service(cairn_session *s, struct place *p, struct crn_erri
     memcpy(s->service_path, path, sizeof(s->service_path));
     rc = crn_session_agree(s, rc, "connecting to the node service", ei);
     if (rc == CAIRN_OK)
-        rc = gather_peers(s, address, &peers, ei);
+        rc = gather_peers(s, address, &s->rejoin.peers, ei);
     if (rc == CAIRN_OK)
         rc = crn_session_sets(s, ei);
     if (rc == CAIRN_OK)
-        rc = crn_service_link_hello(s, peers, ei);
+        rc = crn_service_link_hello(s, ei);
     if (rc == CAIRN_OK)
         rc = crn_rundir_open(crn_fs_posix(), &s->cfg, s->run, s->node, 0, &s->dir, ei);
     if (rc == CAIRN_OK)

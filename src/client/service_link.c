@@ -145,12 +145,11 @@ cairn_err crn_service_link_say_hello(cairn_session *s, int fd, int is_rejoin,
     return rc;
 }
 
-cairn_err crn_service_link_hello(cairn_session *s, uint32_t *peers, struct crn_errinfo *ei)
+cairn_err crn_service_link_hello(cairn_session *s, struct crn_errinfo *ei)
 {
     struct crn_msg ready;
     cairn_err rc;
 
-    s->rejoin.peers = peers;
     rc = crn_service_link_say_hello(s, s->link.fd, 0, ei);
     if (rc == CAIRN_OK)
         rc = service_link_expect(s, s->link.fd, CRN_MSG_READY,

@@ -224,9 +224,8 @@ void crn_told_repaired_here(cairn_session *s, const char *name, int64_t version)
 /* Connects to the service. *ret_address is its address among the services of all nodes. */
 CAIRN_CHECKED cairn_err crn_service_link_open(cairn_session *s, const char *socket_path,
                                               uint32_t *ret_address, struct crn_errinfo *ei);
-/* Takes ownership of peers, the addresses of the services of all nodes. */
-CAIRN_CHECKED cairn_err crn_service_link_hello(cairn_session *s, uint32_t *peers,
-                                               struct crn_errinfo *ei);
+/* s->rejoin.peers are the addresses of the services of all nodes. */
+CAIRN_CHECKED cairn_err crn_service_link_hello(cairn_session *s, struct crn_errinfo *ei);
 /* Asks the service to map the arena, unless it already does. CAIRN_ETIMEDOUT: it has not answered
  * yet; any other error: it cannot. */
 CAIRN_CHECKED cairn_err crn_service_link_share_arena(cairn_session *s, struct crn_errinfo *ei);
