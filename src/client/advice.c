@@ -10,6 +10,7 @@
 
 #define MAX_SIGNALS 8
 #define LEASE_NS    1000000000LL /* that a turn lasts beyond the agreements of the ranks */
+#define LATE_NS     5000000000LL /* see advice_comes_late */
 
 static volatile sig_atomic_t stop_seen;
 
@@ -177,6 +178,13 @@ static double period_of(const cairn_session *s, const struct crn_name_config *nc
     return period;
 }
 
+/* Would the file system be idle for a large part of the turn, because the steps are long against the
+ * flush? Then the ranks capture at once, and that capture waits for the turn. */
+static int advice_comes_late(int64_t round, const int64_t value[NVALUES])
+{
+    return round > LATE_NS && round > value[FLUSH] / 4;
+}
+
 /* A checkpoint is due; with a broker the ranks take it when the job's turn comes. They may need two
  * rounds of agreements to hear of the turn. */
 static int advice_has_turn(cairn_session *s, const struct crn_pace_of *pace, double period,
@@ -184,7 +192,7 @@ static int advice_has_turn(cairn_session *s, const struct crn_pace_of *pace, dou
 {
     int64_t round = crn_agree_ns(pace, value[STEP]);
 
-    if (s->cfg.broker[0] == '\0' || value[HAS_TURN])
+    if (s->cfg.broker[0] == '\0' || value[HAS_TURN] || advice_comes_late(round, value))
         return 1;
     if (s->rank == 0)
         crn_wish_ask(s, (int64_t)period, 2 * round + LEASE_NS);

@@ -136,6 +136,19 @@ class Grant(Case):
         self.quit(j)
         self.assertEqual(self.versions("asleep"), [int(took.split()[1])])
 
+    def test_long_steps_do_not_keep_the_file_system_waiting(self):
+        """It captures as soon as the period is over, and the turn that comes later begins with the flush."""
+        self.broker()
+        holder = self.holder()
+        j = self.steps("long", ranks=1)
+        j.say("pause 5100")
+        took = [int(v) for v in j.say("steps 2")[0].split()[1:]]
+        self.assertEqual(took, [2])  # the first step finds out how long they are
+        holder.kill()
+        self.assertEqual(j.say("wait 2"), ["persistent 2"])  # and takes no step
+        self.quit(j)
+        self.assertEqual(self.versions("long"), [2])
+
     def test_without_a_broker_it_captures_at_once(self):
         j = self.steps("alone", broker="127.0.0.1:1", broker_give_up="100ms")
         took = j.say("until 0")[0]

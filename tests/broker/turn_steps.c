@@ -4,6 +4,7 @@
  *
  *     steps N    N steps; in each it asks whether to checkpoint, and does so if yes: "took V..."
  *     until 0    steps until it has taken a checkpoint: "took V"
+ *     pause MS   from now on a step takes so many milliseconds: "paused MS"
  *     take V     takes version V, until all ranks have captured it: "taken V"
  *     wait V     until V is in the store: "persistent V", or "lost V" and the code
  *     quit 0     closes the session
@@ -22,6 +23,7 @@ struct job {
     char *data;
     size_t bytes;
     int64_t step;
+    long pause_ms; /* of a step */
     int rank;
 };
 
@@ -49,13 +51,14 @@ static void await_captured(struct job *j, int64_t version)
         (void)nanosleep(&ms, NULL);
 }
 
-/* One step of a millisecond. Returns 1 if it took a checkpoint. */
+/* Returns 1 if it took a checkpoint. */
 static int step(struct job *j)
 {
-    const struct timespec ms = {.tv_nsec = 1000000};
+    const struct timespec pause = {.tv_sec = j->pause_ms / 1000,
+                                   .tv_nsec = j->pause_ms % 1000 * 1000000};
     int yes;
 
-    (void)nanosleep(&ms, NULL);
+    (void)nanosleep(&pause, NULL);
     j->step++;
     check(cairn_should_checkpoint(j->s, j->name, &yes), "should_checkpoint");
     if (yes)
@@ -78,6 +81,9 @@ static void do_line(struct job *j, const char *word, long long n)
             if (word[0] == 'u')
                 break;
         }
+    } else if (strcmp(word, "pause") == 0) {
+        j->pause_ms = (long)n;
+        (void)snprintf(said, sizeof(said), "paused %lld", n);
     } else if (strcmp(word, "take") == 0) {
         take(j, n);
         await_captured(j, n);
@@ -95,7 +101,7 @@ static void do_line(struct job *j, const char *word, long long n)
 
 int main(int argc, char **argv)
 {
-    struct job j = {0};
+    struct job j = {.pause_ms = 1};
     char line[64] = "quit 0";
     char word[32];
     long long n;
