@@ -27,7 +27,7 @@ static struct crn_agent_request *agent_find(const struct crn_agent *a, uint32_t 
     size_t i;
 
     for (i = 0; i < CRN_BP_MAX_ASKS; i++)
-        if (a->req[i].is_open && a->req[i].seq == seq)
+        if (a->req[i].is_open && !a->req[i].is_returned && a->req[i].seq == seq)
             return (struct crn_agent_request *)&a->req[i];
     return NULL;
 }
@@ -53,7 +53,7 @@ cairn_err crn_agent_ask(struct crn_agent *a, int64_t now_ns, const struct crn_tu
     struct crn_agent_request *r;
     size_t i;
 
-    for (i = 0; i < CRN_BP_MAX_ASKS && a->req[i].is_open; i++)
+    for (i = 0; i < CRN_BP_MAX_ASKS && a->req[i].is_open && !a->req[i].is_returned; i++)
         ;
     if (i == CRN_BP_MAX_ASKS)
         return crn_fail(ei, CAIRN_ELIMIT, 0, "%d requests to the broker are open", CRN_BP_MAX_ASKS);
@@ -114,7 +114,9 @@ void crn_agent_return(struct crn_agent *a, int64_t now_ns, uint32_t ticket)
     if (r == NULL)
         return;
     learn_rate(a, r, now_ns);
-    r->is_open = 0;
+    /* The broker measures the transfer, so it has to know that all bytes were moved. */
+    r->is_returned = a->is_online && r->state == CRN_BP_HOLDING && r->done > r->told;
+    r->is_open = r->is_returned;
     a->is_dirty = 1;
 }
 
@@ -311,10 +313,17 @@ int crn_agent_report(struct crn_agent *a, int64_t now_ns, struct crn_bp_report *
     ret->nodes = a->cfg.nodes;
     ret->number = ++a->number;
     ret->n = 0;
-    for (i = 0; i < CRN_BP_MAX_ASKS; i++)
-        if (a->req[i].is_open && !a->req[i].is_canceled)
-            fill_ask(&a->req[i], now_ns, &ret->ask[ret->n++]);
     a->is_dirty = 0;
+    for (i = 0; i < CRN_BP_MAX_ASKS; i++) {
+        struct crn_agent_request *r = &a->req[i];
+
+        if (!r->is_open || r->is_canceled)
+            continue;
+        fill_ask(r, now_ns, &ret->ask[ret->n++]);
+        r->told = r->done;
+        r->is_open = !r->is_returned;
+        a->is_dirty |= r->is_returned; /* the report without it gives the token back */
+    }
     a->sent_ns = now_ns;
     if (a->asking_ns < 0)
         a->asking_ns = now_ns;

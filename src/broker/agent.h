@@ -51,12 +51,15 @@ struct crn_agent_config {
 struct crn_agent_request {
     uint8_t is_open;
     uint8_t is_canceled;
-    uint8_t state; /* enum crn_bp_state */
-    uint8_t why;   /* enum crn_bp_why; AWAY also: started without a broker */
+    uint8_t
+        is_returned; /* over; the next report lists it a last time, with all that it has moved */
+    uint8_t state;   /* enum crn_bp_state */
+    uint8_t why;     /* enum crn_bp_why; AWAY also: started without a broker */
     uint32_t seq;
     uint32_t place;
     struct crn_turn_ask ask;
     uint64_t done;
+    uint64_t told; /* done, as of the last report */
     int64_t asked_ns;
     int64_t begun_ns; /* not WAITING: start of the transfer */
     int64_t start_ns; /* expected; -1: unknown */

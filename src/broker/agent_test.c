@@ -68,6 +68,10 @@ static void waits_goes_returns(void **state)
     assert_int_equal(r.ask[0].epoch, 8);
     crn_agent_progress(&a, t, 500);
     crn_agent_return(&a, 14 * S, t);
+    assert_int_equal(crn_agent_look(&a, 14 * S, t).state, CRN_TURN_CANCELED); /* it is over */
+    r = report(&a, 14 * S); /* first all that was moved, which the broker measures */
+    assert_int_equal(r.n, 1);
+    assert_int_equal(r.ask[0].done, 500);
     r = report(&a, 14 * S);
     assert_int_equal(r.n, 0);
     assert_int_equal(crn_agent_report(&a, 23 * S, &r), 0);

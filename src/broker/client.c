@@ -140,10 +140,11 @@ static cairn_err read_statuses(struct crn_broker *b, struct crn_errinfo *ei)
 static cairn_err send_report(struct crn_broker *b, struct crn_errinfo *ei)
 {
     struct crn_bp_msg msg = {.type = CRN_BP_REPORT};
+    cairn_err rc = CAIRN_OK;
 
-    if (!crn_agent_report(&b->agent, client_now(b), &msg.u.report))
-        return CAIRN_OK;
-    return crn_broker_link_send(b->link, &msg, ei);
+    while (rc == CAIRN_OK && crn_agent_report(&b->agent, client_now(b), &msg.u.report))
+        rc = crn_broker_link_send(b->link, &msg, ei);
+    return rc;
 }
 
 static cairn_err run_link(struct crn_broker *b, struct crn_errinfo *ei)

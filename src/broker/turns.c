@@ -57,29 +57,33 @@ void crn_turns_end(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t co
     r->why = why;
 }
 
+/* The job returns the token, or loses it: the broker has seen how long the transfer took. */
+static void note_transfer(struct crn_turns *t, uint32_t rid, int64_t now_ns, int is_returned)
+{
+    const struct turns_request *r = request_of(t, rid);
+    struct turns_job *job = job_of(t, rid);
+    int64_t took_ns = now_ns - r->held_ns;
+    double rate;
+
+    if (r->is_learned || r->kind != CRN_IO_CHECKPOINT || r->bytes == 0 || took_ns <= 0)
+        return;
+    if (!is_returned || r->done < r->bytes) { /* quiet transfers (CRN_BP_UNKNOWN) are complete */
+        job->vain_ns = took_ns < MAX_TIME_NS ? took_ns : MAX_TIME_NS;
+        return;
+    }
+    job->vain_ns = 0;
+    rate = (double)r->bytes / ((double)took_ns / NS_PER_S);
+    job->rate = job->rate > 0 ? (job->rate + rate) / 2 : rate;
+    job->safe_ns = r->since_ns;
+}
+
 /* Revokes the token; the job is told if it is connected. */
 static void turns_take(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t why)
 {
     t->token[request_of(t, rid)->token].taken++;
+    note_transfer(t, rid, now_ns, 0);
     crn_turns_end(t, rid, now_ns, CRN_BP_TAKEN, why);
     crn_turns_list_move(t, &t->dirty, rid / CRN_BP_MAX_ASKS, LINK_DIRTY);
-}
-
-/* A flush is over: the broker has seen how fast it was, and that it was. */
-static void note_return(struct crn_turns *t, uint32_t rid, int64_t now_ns)
-{
-    const struct turns_request *r = request_of(t, rid);
-    struct turns_job *job = job_of(t, rid);
-    double took_s = (double)(now_ns - r->held_ns) / NS_PER_S;
-    double rate;
-
-    t->token[r->token].returned++;
-    if (r->is_learned || r->kind != CRN_IO_CHECKPOINT || r->bytes == 0 || r->done != r->bytes ||
-        took_s <= 0)
-        return;
-    rate = (double)r->done / took_s;
-    job->rate = job->rate > 0 ? (job->rate + rate) / 2 : rate;
-    job->safe_ns = r->since_ns;
 }
 
 /* The job no longer lists it. */
@@ -89,8 +93,10 @@ static void close_request(struct crn_turns *t, uint32_t rid, int64_t now_ns)
 
     if (r->state == RQ_WAITING)
         t->token[r->token].canceled++;
-    else if (r->state == RQ_HELD)
-        note_return(t, rid, now_ns);
+    if (r->state == RQ_HELD) {
+        t->token[r->token].returned++;
+        note_transfer(t, rid, now_ns, 1);
+    }
     crn_turns_end(t, rid, now_ns, 0, 0);
     r->state = RQ_FREE;
 }
@@ -270,6 +276,8 @@ static int64_t duration_of(const struct token *k, const struct turns_job *job,
         least = turns_takes(ask->bytes, (double)k->cfg.bandwidth);
     if (ask->bytes > 0 && job->rate > 0)
         told = turns_takes(ask->bytes, job->rate);
+    if (least < job->vain_ns)
+        least = job->vain_ns;
     if (told == 0 && least == 0)
         return guess;
     return told > least ? told : least;

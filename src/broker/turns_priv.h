@@ -62,6 +62,7 @@ struct turns_job {
     int64_t known_ns;   /* its first report */
     int64_t safe_ns;    /* its last flush that this broker saw began then; 0: none */
     double rate;        /* bytes/s of its flushes that this broker saw; 0: none */
+    int64_t vain_ns;    /* its last transfer failed, and held the token so long; 0: none did */
     char name[CRN_BP_NAME];
     char batch[CRN_BP_NAME]; /* as the job says */
     uint32_t claimed;        /* nodes, as the job says */

@@ -100,6 +100,58 @@ static void a_measured_duration_replaces_a_claim(void **state)
     turns_close_world(&w);
 }
 
+/* Requests of one byte, and transfers that never end, are no way to be short. */
+static void a_transfer_that_fails_counts_as_long_as_it_held_the_token(void **state)
+{
+    struct crn_turns_config cfg = {.stall_ns = 200 * S};
+    struct crn_bp_ask ask = waiting(1, 1);
+    struct crn_bp_query all = {.max_requests = 1};
+    struct turns_world w;
+
+    (void)state;
+    open_with(&w, &cfg, &one);
+    say(&w, 0, &ask, 1);
+    pass(&w, 50 * S);
+    ask = waiting(2, 1);
+    ask.duration_ns = 1;
+    say(&w, 0, &ask, 1);
+    (void)crn_turns_query(w.turns, w.now, 15, &all, keep_row, NULL);
+    assert_int_equal(told_duration, 50 * S);
+    pass(&w, 250 * S); /* it stalls, and is told so */
+    ask.seq = 3;
+    say(&w, 0, &ask, 1);
+    (void)crn_turns_query(w.turns, w.now, 15, &all, keep_row, NULL);
+    assert_in_range(told_duration, 200 * S, 202 * S);
+    pass(&w, 5 * S);
+    keep(&w, 0, 3, 1); /* this one moves its byte */
+    ask.seq = 4;
+    say(&w, 0, &ask, 1);
+    (void)crn_turns_query(w.turns, w.now, 15, &all, keep_row, NULL);
+    assert_int_equal(told_duration, 5 * S);
+    turns_close_world(&w);
+}
+
+/* Transfers that report no bytes are measured, too. */
+static void a_quiet_transfer_is_measured(void **state)
+{
+    struct crn_turns_config cfg = {0};
+    struct crn_bp_ask ask = waiting(1, 1000);
+    struct crn_bp_query all = {.max_requests = 1};
+    struct turns_world w;
+
+    (void)state;
+    open_with(&w, &cfg, &one);
+    ask.done = CRN_BP_UNKNOWN;
+    say(&w, 0, &ask, 1);
+    pass(&w, 50 * S);
+    ask.seq = 2;
+    ask.duration_ns = 1;
+    say(&w, 0, &ask, 1);
+    (void)crn_turns_query(w.turns, w.now, 15, &all, keep_row, NULL);
+    assert_int_equal(told_duration, 50 * S);
+    turns_close_world(&w);
+}
+
 static void writing_alone_gives_no_rights(void **state)
 {
     struct crn_turns_config cfg = {.alone_ns = 100 * S};
@@ -254,6 +306,8 @@ int main(void)
         cmocka_unit_test(a_job_is_no_older_than_it_is_known),
         cmocka_unit_test(no_transfer_is_faster_than_the_file_system),
         cmocka_unit_test(a_measured_duration_replaces_a_claim),
+        cmocka_unit_test(a_transfer_that_fails_counts_as_long_as_it_held_the_token),
+        cmocka_unit_test(a_quiet_transfer_is_measured),
         cmocka_unit_test(writing_alone_gives_no_rights),
         cmocka_unit_test(many_jobs_get_no_more_than_a_share),
         cmocka_unit_test(the_batch_system_knows_the_nodes),
