@@ -129,31 +129,35 @@ static void say_no_file(const struct crn_log *log, int why)
             log->file, strerror(why));
 }
 
-void crn_log(const struct crn_log *log, enum crn_log_level level, const char *fmt, ...)
+void crn_log_write(const struct crn_log *log, const char *line, size_t n)
 {
-    char line[1400];
-    va_list ap;
-    ssize_t done;
-    size_t n;
-    int why;
-    int fd;
+    int fd = open_file(log);
+    ssize_t done = fd >= 0 ? write(fd, line, n) : -1;
+    int why = errno;
 
-    if (log == NULL || level > log->level)
-        return;
-    va_start(ap, fmt);
-    n = format_line(log, level, line, sizeof(line), fmt, ap);
-    va_end(ap);
-    if (log->file == NULL || log->file[0] == '\0') {
-        write_stderr(line, n);
-        return;
-    }
-    fd = open_file(log);
-    done = fd >= 0 ? write(fd, line, n) : -1;
-    why = errno;
     if (fd >= 0)
         (void)close(fd);
     if (done < 0) {
         say_no_file(log, why);
         write_stderr(line, n);
     }
+}
+
+void crn_log(const struct crn_log *log, enum crn_log_level level, const char *fmt, ...)
+{
+    char line[1400];
+    va_list ap;
+    size_t n;
+
+    if (log == NULL || level > log->level)
+        return;
+    va_start(ap, fmt);
+    n = format_line(log, level, line, sizeof(line), fmt, ap);
+    va_end(ap);
+    if (log->file == NULL || log->file[0] == '\0')
+        write_stderr(line, n);
+    else if (log->writer != NULL)
+        log->put(log->writer, log, line, n);
+    else
+        crn_log_write(log, line, n);
 }

@@ -16,6 +16,7 @@ enum crn_rank {
     CRN_RANK_ENGINE = 50,
     CRN_RANK_POOL = 60,
     CRN_RANK_LEAF = 90,
+    CRN_RANK_LOG = 100,
 };
 
 #if defined(__clang__)

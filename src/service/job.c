@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Start and end of a job in the node service. A job starts with the first rank that says HELLO. It
- * ends when every rank of the node has left and no checkpoint is in progress; only then its
- * directory is removed. Otherwise its directory is left for a drain. */
+ * ends when every rank of the node has left and no checkpoint is in progress; only then the keeper
+ * removes its directory. Otherwise the directory is left for a drain. */
 #include "service/job.h"
 #include "service/turn.h"
 
@@ -147,6 +147,8 @@ cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struc
     crn_config_defaults(&job->cfg);
     rc = crn_config_text(&job->cfg, h->config, "the configuration of a rank", ei);
     crn_log_init(&job->log, &job->cfg, job->run, "node", job->node);
+    if (rc == CAIRN_OK)
+        rc = crn_service_log(svc, &job->log, ei);
     crn_gate_init(&job->gate, job->cfg.bandwidth, (int64_t)job->cfg.phase_patience_ns,
                   is_application_busy, job);
     if (rc == CAIRN_OK)
@@ -217,6 +219,28 @@ static void join_receiver(struct crn_job *job, pthread_t thread)
     } while (pthread_timedjoin_np(thread, NULL, &until) == ETIMEDOUT);
 }
 
+/* If not, the directory is left for a drain. */
+static int leaves_nothing(const struct crn_job *job)
+{
+    return job->core != NULL && crn_node_items(job->core) == NULL &&
+           !(job->has_dead && job->has_kept) && crn_takeover_is_whole(job);
+}
+
+void crn_job_end(struct crn_job *job)
+{
+    job->is_removed = job->has_keeper && leaves_nothing(job);
+    crn_job_stop(job);
+}
+
+void crn_job_remove_dir(struct crn_job *job)
+{
+    struct crn_errinfo ei = {0};
+
+    if (job->lock_fd >= 0 && crn_rundir_remove(&job->dir, &ei) != CAIRN_OK)
+        crn_log(&job->log, CRN_WARN, "the run's directory stays for a drain, continuing: %s",
+                ei.msg);
+}
+
 void crn_job_stop(struct crn_job *job)
 {
     struct crn_queue *const queue[] = {&job->flush_queue, &job->keep_queue, &job->send_queue,
@@ -280,10 +304,7 @@ static void join_workers(struct crn_job *job)
 
 void crn_job_close(struct crn_job *job)
 {
-    /* otherwise the directory is left for a drain */
-    int is_idle = job->core != NULL && crn_node_items(job->core) == NULL &&
-                  !(job->has_dead && job->has_kept) && crn_takeover_is_whole(job);
-    struct crn_errinfo ei = {0};
+    int is_removed = !job->is_removed && leaves_nothing(job);
     uint32_t i;
 
     crn_job_stop(job);
@@ -298,9 +319,8 @@ void crn_job_close(struct crn_job *job)
     crn_actions_free(&job->actions);
     for (i = 0; job->arenas != NULL && i < job->nlocal; i++)
         crn_arena_close(job->arenas[i]);
-    if (is_idle && job->lock_fd >= 0 && crn_rundir_remove(&job->dir, &ei) != CAIRN_OK)
-        crn_log(&job->log, CRN_WARN, "the run's directory stays for a drain, continuing: %s",
-                ei.msg);
+    if (is_removed)
+        crn_job_remove_dir(job);
     if (job->lock_fd >= 0)
         crn_fork_close(job->lock_fd);
     crn_rundir_close(&job->dir);

@@ -136,6 +136,7 @@ struct crn_job {
     int lock_fd;
     int is_opening;              /* the keeper makes the directory; ranks wait for READY */
     int is_refused;              /* it could not */
+    int is_removed;              /* the keeper removes it; set before the keeper is told to end */
     struct crn_client **clients; /* by local index; NULL: not connected yet, or gone */
     uint32_t *rank_of;           /* by local index */
     struct crn_arena **arenas;   /* by local index; kept after a rank's death */
@@ -190,6 +191,7 @@ struct crn_service {
     struct inbox_note **inbox_end;
     unsigned char *packet; /* receive buffer of CRN_PROTO_MAX bytes */
     struct crn_log log;
+    struct crn_log_writer *log_writer; /* of this service and its jobs; NULL: none has a log_file */
     pthread_t thread;
     atomic_int is_closed; /* accept no new jobs; end when idle */
     atomic_int is_cut;    /* end now */
@@ -202,16 +204,24 @@ struct crn_service {
     int has_unfound;              /* living.c: look again for living runs */
 };
 
+/* service.c: lines of the log are written by a thread of their own from now on. */
+CAIRN_CHECKED cairn_err crn_service_log(struct crn_service *svc, struct crn_log *log,
+                                        struct crn_errinfo *ei);
+
 /* job.c: start and end of a job. */
 CAIRN_CHECKED cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *hello,
                                      struct crn_job **ret, struct crn_errinfo *ei);
 /* Tells the workers to end. The keeper may then still be busy on the PFS. */
 void crn_job_stop(struct crn_job *job);
+/* The same for a job that is done: the keeper also removes the run's directory, if nothing in it is
+ * needed. */
+void crn_job_end(struct crn_job *job);
+void crn_job_remove_dir(struct crn_job *job);
 /* On the keeper: the job's directory, its lock and run.ini. */
 CAIRN_CHECKED cairn_err crn_job_make_dir(struct crn_job *job, struct crn_errinfo *ei);
 int crn_job_has_stopped(struct crn_job *job); /* crn_job_close will not wait */
 void crn_job_worker_ended(struct crn_job *job);
-/* Joins the workers; removes the run's directory if idle. */
+/* Joins the workers; removes the run's directory if nothing in it is needed. */
 void crn_job_close(struct crn_job *job);
 int crn_job_is_done(const struct crn_job *job);
 /* CAIRN_EDAMAGED if an arena was truncated: data read from it may be wrong. Any thread. */

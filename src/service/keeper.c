@@ -546,6 +546,8 @@ void *crn_keeper_main(void *arg)
     drop_spares(job);
     crn_job_report_rest(job);
     release_locks(job);
+    if (job->is_removed)
+        crn_job_remove_dir(job);
     crn_job_worker_ended(job);
     return NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The loop of the node service. It owns every job, polls the sockets of its ranks, takes results
- * from the workers, and polls the communicator for messages. File I/O belongs to the workers. One
- * exception blocks the loop: closing a job removes its directory on the node.
+ * from the workers, and polls the communicator for messages. File I/O belongs to the workers, and
+ * lines of log_file to the log's own thread.
  *
  * UCX announces messages on a descriptor. MPI cannot, so its communicator is polled at intervals
  * that grow from 0.2 ms after news to 50 ms when idle, and 1 s without a job: a few system calls a
@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/fork.h"
+#include "base/log_writer.h"
 #include "service/job.h"
 #include "service/flow.h"
 #include "service/turn.h"
@@ -174,7 +175,8 @@ static void take_results(struct crn_service *svc)
     }
 }
 
-/* The keeper of a job that is done may take long on the PFS: it is joined when it has ended. */
+/* The keeper of a job that is done may take long on the PFS, and to remove the directory on the node:
+ * it is joined when it has ended. */
 static void stop_done_jobs(struct crn_service *svc)
 {
     struct crn_job **link = &svc->jobs;
@@ -189,7 +191,7 @@ static void stop_done_jobs(struct crn_service *svc)
         *link = job->next;
         job->next = svc->ending;
         svc->ending = job;
-        crn_job_stop(job);
+        crn_job_end(job);
     }
 }
 
@@ -405,6 +407,19 @@ static cairn_err set_up(struct crn_service *svc, const char *socket_path, struct
     return rc;
 }
 
+cairn_err crn_service_log(struct crn_service *svc, struct crn_log *log, struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+
+    if (log->file == NULL || log->file[0] == '\0')
+        return CAIRN_OK;
+    if (svc->log_writer == NULL)
+        rc = crn_log_writer_open(&svc->log_writer, ei);
+    if (rc == CAIRN_OK)
+        crn_log_writer_use(svc->log_writer, log);
+    return rc;
+}
+
 cairn_err crn_service_open(const char *socket_path, struct crn_comm *comm,
                            const struct crn_log *log, enum crn_background_cores cores,
                            const struct crn_config *cfg, struct crn_service **ret,
@@ -425,7 +440,9 @@ cairn_err crn_service_open(const char *socket_path, struct crn_comm *comm,
     svc->last_news_ns = now_ns();
     crn_mutex_init(&svc->mu, CRN_RANK_SERVICE);
     crn_cond_init(&svc->ended);
-    rc = set_up(svc, socket_path, ei);
+    rc = crn_service_log(svc, &svc->log, ei);
+    if (rc == CAIRN_OK)
+        rc = set_up(svc, socket_path, ei);
     if (rc == CAIRN_OK)
         rc = (cores == CRN_CORES_ALL ? crn_thread_start_anywhere : crn_thread_start)(
             &svc->thread, "cairn-node", service_loop, svc, ei); /* this thread starts all others */
@@ -510,6 +527,7 @@ void crn_service_fini(struct crn_service *svc)
     svc->comm->ops->free(svc->comm);
     crn_cond_fini(&svc->ended);
     crn_mutex_fini(&svc->mu);
+    crn_log_writer_close(svc->log_writer);
     free(svc->packet);
     free(svc);
 }

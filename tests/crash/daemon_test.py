@@ -13,8 +13,8 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-from jobs import (BUILD, IS_ALL, MPIEXEC, PATIENCE, Daemons, Job, kill, newest, rank_of, require, run_one,
-                  workers_of)
+from jobs import (BUILD, IS_ALL, MPIEXEC, PATIENCE, STEPS, Daemons, Job, kill, newest, rank_of, require,
+                  run_one, workers_of)
 
 
 def wait_until(what, is_so):
@@ -122,7 +122,7 @@ def dead_mount():
     job = Job(ranks_per_node=2, service="daemon", test_stop_at=2, keep_last=1)
     switch = job.dir / "dead"
     job.env.update(LD_PRELOAD=os.environ["CAIRN_HANGING_PFS"], HANG_DIR=str(job.dir / "p"),
-                   HANG_THREAD="cairn-keep", HANG_SWITCH=str(switch))
+                   HANG_THREADS="cairn-keep", HANG_SWITCH=str(switch))
     (job.dir / "run").mkdir(mode=0o700)
     daemons = Daemons(job, 2)
     p = job.start(4)
@@ -156,7 +156,7 @@ def dead_disk():
     switch = job.dir / "dead"
     local = job.dir / "local"
     job.env.update(LD_PRELOAD=os.environ["CAIRN_HANGING_PFS"], HANG_DIR=str(local),
-                   HANG_THREAD="cairn-keep", HANG_SWITCH=str(switch))
+                   HANG_THREADS="cairn-keep", HANG_SWITCH=str(switch))
     (job.dir / "run").mkdir(mode=0o700)
     local.mkdir()
     daemons = Daemons(job, 2)
@@ -178,6 +178,35 @@ def dead_disk():
     job.check_clean("dead disk")
     job.remove()
     print("dead disk: all well")
+
+
+def dead_to_loop():
+    """No directory of a job answers the daemons' loop, and its log_file nobody. The job does not notice."""
+    job = Job(ranks_per_node=2, service="daemon", log_level="info")
+    switch = job.dir / "switch"
+    dead = job.dir / "dead"
+    for place in (job.dir / "run", dead, dead / "local"):
+        place.mkdir(mode=0o700)
+    job.env.update(LD_PRELOAD=os.environ["CAIRN_HANGING_PFS"], HANG_DIR=str(dead),
+                   HANG_THREADS="cairn-node,cairn-log", HANG_SWITCH=str(switch))
+    daemons = Daemons(job, 2)
+    job.env.update(CAIRN_PERSISTENT=str(dead / "p"), CAIRN_LOCAL=str(dead / "local"),
+                   CAIRN_LOG_FILE=str(dead / "%r.log"))
+    switch.touch()
+    for steps in (STEPS, 2 * STEPS):
+        r = job.run(4, steps)
+        require(r.returncode == 0, f"the job ends with {r.returncode}: {r.stdout}")
+        wait_for_idle(job)
+    waited = set(pathlib.Path(f"{switch}.log").read_text().split())
+    require(waited == {"cairn-log"}, f"these threads waited: {waited}")
+    require(not (dead / "node0.log").exists(), "the log was not dead")
+    switch.unlink()
+    daemons.stop()
+    lines = (dead / "node0.log").read_text()
+    require(lines.count("the run has ended") == 2, f"the log lacks lines: {lines}")
+    job.check_clean("dead to the loop")
+    job.remove()
+    print("dead to the loop: all well")
 
 
 def is_stopped(pid):
@@ -347,4 +376,4 @@ def torn_arena():
 
 if __name__ == "__main__":
     sys.exit(run_one(__doc__, daemon, shared_daemon, phases, reported_late, died_captured, removal,
-                     descriptors, torn_arena, dead_mount, dead_disk))
+                     descriptors, torn_arena, dead_mount, dead_disk, dead_to_loop))
