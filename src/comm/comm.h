@@ -14,7 +14,7 @@
 #define CRN_COMM_TAGS 16384 /* tags of transfers: 0 .. CRN_COMM_TAGS-1 */
 
 struct crn_comm;
-struct crn_transfer; /* opaque: a send or receive in flight */
+struct crn_transfer; /* a send or receive in flight; never defined: each transport has its own */
 enum crn_comm_op { CRN_COMM_MIN, CRN_COMM_MAX, CRN_COMM_SUM };
 
 struct crn_comm_ops {

@@ -192,11 +192,12 @@ static cairn_err mpi_poll(struct crn_comm *c, int *ret_from, void **ret_buf, siz
     return CAIRN_OK;
 }
 
-struct crn_transfer {
+/* What comm.h calls a transfer. */
+struct mpi_transfer {
     MPI_Request request;
 };
 
-static cairn_err comm_mpi_started(struct crn_comm *c, int r, struct crn_transfer *t,
+static cairn_err comm_mpi_started(struct crn_comm *c, int r, struct mpi_transfer *t,
                                   struct crn_transfer **ret, const char *what,
                                   struct crn_errinfo *ei)
 {
@@ -207,14 +208,14 @@ static cairn_err comm_mpi_started(struct crn_comm *c, int r, struct crn_transfer
         return rc;
     }
     ((struct mpi_comm *)c)->transfers++;
-    *ret = t;
+    *ret = (struct crn_transfer *)t;
     return CAIRN_OK;
 }
 
 static cairn_err mpi_send_start(struct crn_comm *c, int to, int tag, const void *buf, size_t bytes,
                                 struct crn_transfer **ret, struct crn_errinfo *ei)
 {
-    struct crn_transfer *t = bytes <= INT_MAX ? calloc(1, sizeof(*t)) : NULL;
+    struct mpi_transfer *t = bytes <= INT_MAX ? calloc(1, sizeof(*t)) : NULL;
 
     if (t == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a transfer of %zu bytes", bytes);
@@ -227,7 +228,7 @@ static cairn_err mpi_send_start(struct crn_comm *c, int to, int tag, const void 
 static cairn_err mpi_recv_start(struct crn_comm *c, int from, int tag, void *buf, size_t bytes,
                                 struct crn_transfer **ret, struct crn_errinfo *ei)
 {
-    struct crn_transfer *t = bytes <= INT_MAX ? calloc(1, sizeof(*t)) : NULL;
+    struct mpi_transfer *t = bytes <= INT_MAX ? calloc(1, sizeof(*t)) : NULL;
 
     if (t == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a transfer of %zu bytes", bytes);
@@ -237,9 +238,10 @@ static cairn_err mpi_recv_start(struct crn_comm *c, int from, int tag, void *buf
         t, ret, "MPI_Irecv", ei);
 }
 
-static cairn_err mpi_transfer_test(struct crn_comm *c, struct crn_transfer *t, int *ret_done,
+static cairn_err mpi_transfer_test(struct crn_comm *c, struct crn_transfer *transfer, int *ret_done,
                                    struct crn_errinfo *ei)
 {
+    struct mpi_transfer *t = (struct mpi_transfer *)transfer;
     cairn_err rc;
 
     *ret_done = 0;
@@ -253,8 +255,9 @@ static cairn_err mpi_transfer_test(struct crn_comm *c, struct crn_transfer *t, i
     return rc;
 }
 
-static int mpi_transfer_cancel(struct crn_comm *c, struct crn_transfer *t)
+static int mpi_transfer_cancel(struct crn_comm *c, struct crn_transfer *transfer)
 {
+    struct mpi_transfer *t = (struct mpi_transfer *)transfer;
     int done = 0;
 
     /* No MPI_Wait: a partly received message waits for its sender, which may be unreachable. */

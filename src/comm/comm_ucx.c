@@ -288,29 +288,35 @@ static cairn_err ucx_poll(struct crn_comm *c, int *ret_from, void **ret_buf, siz
 static cairn_err ucx_send_start(struct crn_comm *c, int to, int tag, const void *buf, size_t bytes,
                                 struct crn_transfer **ret, struct crn_errinfo *ei)
 {
+    struct ucx_transfer *t = NULL;
     cairn_err rc;
 
     crn_ucx_lock(link_of(c));
-    rc = crn_ucx_send(link_of(c), UCX_DATA, (uint32_t)to, (uint32_t)tag, buf, bytes, ret, ei);
+    rc = crn_ucx_send(link_of(c), UCX_DATA, (uint32_t)to, (uint32_t)tag, buf, bytes, &t, ei);
     crn_ucx_unlock(link_of(c));
+    if (rc == CAIRN_OK)
+        *ret = (struct crn_transfer *)t;
     return rc;
 }
 
 static cairn_err ucx_recv_start(struct crn_comm *c, int from, int tag, void *buf, size_t bytes,
                                 struct crn_transfer **ret, struct crn_errinfo *ei)
 {
+    struct ucx_transfer *t = NULL;
     cairn_err rc;
 
     crn_ucx_lock(link_of(c));
-    rc = crn_ucx_recv(link_of(c), (uint32_t)from, (uint32_t)tag, buf, bytes, ret, ei);
+    rc = crn_ucx_recv(link_of(c), (uint32_t)from, (uint32_t)tag, buf, bytes, &t, ei);
     crn_ucx_unlock(link_of(c));
+    if (rc == CAIRN_OK)
+        *ret = (struct crn_transfer *)t;
     return rc;
 }
 
 /* Removes a receive that nothing has arrived for; 0 if it is none. */
-static int stop_waiting(struct ucx_link *l, const struct crn_transfer *t)
+static int stop_waiting(struct ucx_link *l, const struct ucx_transfer *t)
 {
-    struct crn_transfer **at = &l->waiting;
+    struct ucx_transfer **at = &l->waiting;
 
     while (*at != NULL && *at != t)
         at = &(*at)->next;
@@ -320,7 +326,7 @@ static int stop_waiting(struct ucx_link *l, const struct crn_transfer *t)
     return 1;
 }
 
-static cairn_err test_locked(struct ucx_link *l, struct crn_transfer *t, int *ret_done,
+static cairn_err test_locked(struct ucx_link *l, struct ucx_transfer *t, int *ret_done,
                              struct crn_errinfo *ei)
 {
     cairn_err rc;
@@ -349,13 +355,14 @@ static cairn_err ucx_transfer_test(struct crn_comm *c, struct crn_transfer *t, i
     cairn_err rc;
 
     crn_ucx_lock(link_of(c));
-    rc = test_locked(link_of(c), t, ret_done, ei);
+    rc = test_locked(link_of(c), (struct ucx_transfer *)t, ret_done, ei);
     crn_ucx_unlock(link_of(c));
     return rc;
 }
 
-static int ucx_transfer_cancel(struct crn_comm *c, struct crn_transfer *t)
+static int ucx_transfer_cancel(struct crn_comm *c, struct crn_transfer *transfer)
 {
+    struct ucx_transfer *t = (struct ucx_transfer *)transfer;
     int is_free;
 
     crn_ucx_lock(link_of(c));

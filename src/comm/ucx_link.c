@@ -219,7 +219,7 @@ void crn_ucx_link_close(struct ucx_link *l)
     if (l->worker != NULL)
         ucp_worker_destroy(l->worker);
     while (l->waiting != NULL) {
-        struct crn_transfer *t = l->waiting;
+        struct ucx_transfer *t = l->waiting;
 
         l->waiting = t->next;
         free(t);

@@ -69,8 +69,9 @@ struct ucx_peer {
     int is_told;          /* its failure has been reported */
 };
 
-struct crn_transfer {
-    struct crn_transfer *next; /* receives that wait for their message */
+/* What comm.h calls a transfer. */
+struct ucx_transfer {
+    struct ucx_transfer *next; /* receives that wait for their message */
     struct ucx_head head;
     uint32_t peer;
     void *buf;
@@ -101,7 +102,7 @@ struct ucx_link {
     struct ucx_peer *peers; /* owned */
     struct ucx_in *posts, **posts_end;
     struct ucx_in *others; /* collectives and transfers that nobody waits for yet */
-    struct crn_transfer *waiting;
+    struct ucx_transfer *waiting;
     int unsent; /* posted messages */
     int broken; /* connections whose end was not reported yet */
     uint64_t strangers, told_strangers;
@@ -123,7 +124,7 @@ void crn_ucx_link_close(struct ucx_link *l);
 /* Sends bytes. Posted messages are copied and freed when sent; others are the caller's. */
 CAIRN_CHECKED cairn_err crn_ucx_send(struct ucx_link *l, enum ucx_kind kind, uint32_t to,
                                      uint32_t tag, const void *buf, size_t bytes,
-                                     struct crn_transfer **ret, struct crn_errinfo *ei);
+                                     struct ucx_transfer **ret, struct crn_errinfo *ei);
 /* Moves messages, in and out. */
 void crn_ucx_progress(struct ucx_link *l);
 void crn_ucx_lock(struct ucx_link *l);
@@ -144,7 +145,7 @@ CAIRN_CHECKED cairn_err crn_ucx_take(struct ucx_link *l, uint32_t from, uint32_t
                                      struct ucx_in **ret, struct crn_errinfo *ei);
 void crn_ucx_in_free(struct ucx_link *l, struct ucx_in *in);
 CAIRN_CHECKED cairn_err crn_ucx_recv(struct ucx_link *l, uint32_t from, uint32_t tag, void *buf,
-                                     size_t bytes, struct crn_transfer **ret,
+                                     size_t bytes, struct ucx_transfer **ret,
                                      struct crn_errinfo *ei);
 /* Fails if the rank has died; the message names it. */
 CAIRN_CHECKED cairn_err crn_ucx_alive(struct ucx_link *l, uint32_t rank, struct crn_errinfo *ei);

@@ -34,7 +34,7 @@ void crn_ucx_in_free(struct ucx_link *l, struct ucx_in *in)
 
 static void on_received(void *request, ucs_status_t status, size_t length, void *arg)
 {
-    struct crn_transfer *t = arg;
+    struct ucx_transfer *t = arg;
 
     (void)length;
     t->status = status;
@@ -43,7 +43,7 @@ static void on_received(void *request, ucs_status_t status, size_t length, void 
 }
 
 /* Brings the data of a message to the memory of a receive. */
-static void ucx_message_fill(struct ucx_link *l, struct crn_transfer *t, struct ucx_in *in)
+static void ucx_message_fill(struct ucx_link *l, struct ucx_transfer *t, struct ucx_in *in)
 {
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
@@ -77,14 +77,14 @@ static void ucx_message_lose(struct ucx_peer *p, ucs_status_t status)
     p->failed = status; /* closed later, outside of UCX's callbacks */
 }
 
-static int is_for(const struct crn_transfer *t, const struct ucx_head *h)
+static int is_for(const struct ucx_transfer *t, const struct ucx_head *h)
 {
     return t->head.from == h->from && t->head.tag == h->tag;
 }
 
 static void ucx_message_dispatch(struct ucx_link *l, struct ucx_in *in)
 {
-    struct crn_transfer **t = &l->waiting;
+    struct ucx_transfer **t = &l->waiting;
     struct ucx_in **end = &l->others;
 
     in->next = NULL;
@@ -107,7 +107,7 @@ static void ucx_message_dispatch(struct ucx_link *l, struct ucx_in *in)
     while (in->head.kind == UCX_DATA && *t != NULL && !is_for(*t, &in->head))
         t = &(*t)->next;
     if (in->head.kind == UCX_DATA && *t != NULL) {
-        struct crn_transfer *found = *t;
+        struct ucx_transfer *found = *t;
 
         *t = found->next;
         ucx_message_fill(l, found, in);
@@ -229,7 +229,7 @@ static cairn_err connect_to(struct ucx_link *l, uint32_t rank, struct crn_errinf
 
 /* Sending. ------------------------------------------------------------------------------------- */
 
-static void ucx_message_sent(struct crn_transfer *t, ucs_status_t status)
+static void ucx_message_sent(struct ucx_transfer *t, ucs_status_t status)
 {
     t->status = status;
     t->is_done = 1;
@@ -245,7 +245,7 @@ static void on_sent(void *request, ucs_status_t status, void *arg)
     ucx_message_sent(arg, status);
 }
 
-static cairn_err send_to_self(struct ucx_link *l, const struct crn_transfer *t, const void *buf,
+static cairn_err send_to_self(struct ucx_link *l, const struct ucx_transfer *t, const void *buf,
                               struct crn_errinfo *ei)
 {
     struct ucx_in *in = calloc(1, sizeof(*in));
@@ -264,11 +264,11 @@ static cairn_err send_to_self(struct ucx_link *l, const struct crn_transfer *t, 
 }
 
 cairn_err crn_ucx_send(struct ucx_link *l, enum ucx_kind kind, uint32_t to, uint32_t tag,
-                       const void *buf, size_t bytes, struct crn_transfer **ret,
+                       const void *buf, size_t bytes, struct ucx_transfer **ret,
                        struct crn_errinfo *ei)
 {
     int is_posted = kind != UCX_DATA;
-    struct crn_transfer *t = calloc(1, sizeof(*t) + (is_posted ? bytes : 0));
+    struct ucx_transfer *t = calloc(1, sizeof(*t) + (is_posted ? bytes : 0));
     ucp_request_param_t param = {
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
@@ -434,9 +434,9 @@ cairn_err crn_ucx_take(struct ucx_link *l, uint32_t from, uint32_t round, struct
 }
 
 cairn_err crn_ucx_recv(struct ucx_link *l, uint32_t from, uint32_t tag, void *buf, size_t bytes,
-                       struct crn_transfer **ret, struct crn_errinfo *ei)
+                       struct ucx_transfer **ret, struct crn_errinfo *ei)
 {
-    struct crn_transfer *t = calloc(1, sizeof(*t));
+    struct ucx_transfer *t = calloc(1, sizeof(*t));
     struct ucx_in *in;
 
     if (t == NULL)
