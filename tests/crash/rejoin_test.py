@@ -79,6 +79,11 @@ def allow(job, version):
     job.env["CAIRN_TEST_LIMIT"] = str(limit)
 
 
+def has_ended(job, p):
+    """The application has, and cairnd has nothing more to do for it, or the application has failed."""
+    return p.poll() is not None and (p.returncode != 0 or not list((job.dir / "shm").glob("cairn-*/*/lock")))
+
+
 def every_point(ranks, nodes, share, **keys):
     """cairnd dies at a file operation and is restarted: at every operation, or at a sample. With several nodes the
     launcher ends all of them, and only rank 0 waits in Cairn."""
@@ -100,7 +105,7 @@ def every_point(ranks, nodes, share, **keys):
         daemons = Daemons(job, nodes, check=False, alone=True, CAIRN_FAULT_FS=f"at={k},action=kill")
         p = start(job, ranks) if daemons.are_up else None
         wait_until(f"{what}: neither ends",
-                   lambda: daemons.process.poll() is not None or (p is not None and p.poll() is not None))
+                   lambda: daemons.process.poll() is not None or (p is not None and has_ended(job, p)))
         if daemons.process.poll() is not None:
             struck += 1
             daemons.kill_rest()
