@@ -441,6 +441,21 @@ static void nodes_strike(struct world *w)
         w->res->dead++;
         crn_shell_die(w, node);
         return;
+    case CRN_STRIKE_HOST:
+        w->res->dead++;
+        w->nodes[node].is_lost = 1;
+        crn_shell_die(w, node);
+        return;
+    case CRN_STRIKE_CUT:
+    case CRN_STRIKE_LATE:
+        w->res->cut++;
+        w->nodes[node].cut_ns = w->now_ns;
+        w->nodes[node].healed_ns =
+            w->set.strike == CRN_STRIKE_CUT ? INT64_MAX : w->now_ns + 30 * SECOND;
+        return;
+    case CRN_STRIKE_WRITE:
+        w->nodes[node].fails = 1;
+        return;
     case CRN_STRIKE_RESTART:
         crn_restart_stop(w);
         (void)crn_world_at(w, w->now_ns + SECOND, EV_REOPEN, node);

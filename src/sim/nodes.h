@@ -39,6 +39,10 @@ enum crn_nodes_strike {
     CRN_STRIKE_NONE = 0,
     CRN_STRIKE_RANK,    /* its first rank dies */
     CRN_STRIKE_SERVICE, /* its service dies */
+    CRN_STRIKE_HOST,    /* the same with its ranks */
+    CRN_STRIKE_CUT,     /* nobody can reach it any more */
+    CRN_STRIKE_LATE,    /* the same for half a minute, less than commit_timeout */
+    CRN_STRIKE_WRITE,   /* its next task fails */
     CRN_STRIKE_RESTART, /* all services die and are restarted */
     CRN_STRIKE_COUNT,
 };

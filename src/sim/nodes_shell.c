@@ -245,10 +245,12 @@ static cairn_err nodes_shell_work(struct world *w, uint32_t node, const struct c
         remove_data(w, node, item, a->number != 0);
         return CAIRN_OK;
     }
-    if (crn_world_chance(w, w->p_fail))
+    if (w->nodes[node].fails || crn_world_chance(w, w->p_fail)) {
+        w->nodes[node].fails = 0;
         return a->work == CRN_WORK_PARITY && w->set.bug == CRN_BUG_PARITY
                    ? CAIRN_OK
                    : crn_fail(e, CAIRN_EIO, EIO, "a simulated fault");
+    }
     if (a->work == CRN_WORK_STREAM || a->work == CRN_WORK_PARITY)
         return nodes_shell_protect(w, node, a, e);
     if (a->work == CRN_WORK_SERVE && !are_slots_there(w, node, item->seq))

@@ -88,6 +88,7 @@ struct sim_node {
     int64_t free_ns[4];             /* keeper, flusher, sender, protector */
     int64_t to_root_ns, from_root_ns, out_ns; /* last deliveries, for their order */
     int was_leader;
+    int fails;      /* its next task does */
     int is_adopted; /* restarted, and all nodes are here */
     struct crn_nodes_role load;
     struct data data[MAX_VERSIONS];
