@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """A program with SCR or FTI dies by SIGKILL at every point of its life, again and again, and ends with
-the bytes of a run that nobody disturbed. What a call acknowledged is never lost. With SCR it also goes
-on when files of the newest checkpoint are damaged or missing, and on another number of ranks.
+the bytes of a run that nobody disturbed. What a call acknowledged is never lost. It also goes on when
+files of the newest checkpoint are damaged or missing, and with SCR on another number of ranks. With FTI
+it does not begin anew when all checkpoints are damaged.
 
 usage: kill_test.py scr|fti PROGRAM"""
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -73,18 +75,43 @@ def kills(run, want):
         fail(f"{run.root.name}: the result differs from that of a calm run", run.log)
 
 
+def spoil(path, what):
+    if what == "damaged":
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    else:
+        path.unlink()
+
+
+def files_of_fti(top, want):
+    """The newest checkpoint, then each of them, is damaged or lacks a file."""
+    for what in ("damaged", "missing"):
+        for first in ("newest", "all"):
+            run = Run(top / f"{first}-{what}")
+            run.go("compute", 27, -1)
+            data = sorted(run.root.glob("g/cairn/*/*/data-0001"), key=lambda p: p.parent)
+            if [p.parent.name for p in data] != ["4", "5"]:
+                fail(f"{what}: there are {data}", run.log)
+            for path in data if first == "all" else data[1:]:
+                spoil(path, what)
+            shutil.rmtree(run.root / "l", ignore_errors=True)  # the copies on the nodes
+            if first == "newest":
+                run.durable = 20
+                if run.go() != 20 or run.result() != want:
+                    fail(f"{what}: expected step 20", run.log)
+            else:
+                run.durable = -1
+                if run.go("nowhere", 0, 0) != -1 or run.result():
+                    fail(f"{what}: it began anew", run.log)
+
+
 def files_of_scr(top, want):
     """The newest checkpoint is damaged, then one lacks a file; then other numbers of ranks."""
     for what in ("damaged", "missing"):
         run = Run(top / what)
         run.go("compute", 23, 0)
-        newest = run.first / "job/20/piece.3"
-        if what == "damaged":
-            data = bytearray(newest.read_bytes())
-            data[len(data) // 2] ^= 1
-            newest.write_bytes(data)
-        else:
-            newest.unlink()
+        spoil(run.first / "job/20/piece.3", what)
         run.durable = 15
         if run.go() != 15 or run.result() != want:
             fail(f"{what}: expected step 15", run.log)
@@ -105,6 +132,7 @@ with tempfile.TemporaryDirectory(prefix="cairn-kill-",
     calm.go()
     if API == "fti":
         kills(Run(top / "levels"), calm.result())
+        files_of_fti(top, calm.result())
     else:
         kills(Run(top / "direct"), calm.result())
         kills(Run(top / "cached", SCR_CACHE_BYPASS="0", SCR_FLUSH="2"), calm.result())
