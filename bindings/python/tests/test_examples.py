@@ -36,9 +36,10 @@ def test_gpt_is_killed_and_continues(place):
 
 def torchrun(place, directory, ranks, steps, victim_at=None):
     """Lines of a run by torchrun, which starts all workers anew after one has been killed."""
-    # Without -r and -t, torchrun of PyTorch 1.13 fails on Python 3.11.
+    # Without -r and -t, torchrun of PyTorch 1.13 fails on Python 3.11. More than one restart: another
+    # process may take the port that torchrun found free for its workers.
     process = subprocess.Popen(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--max_restarts", "1", "-r",
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--max_restarts", "3", "-r",
          "1", "-t", "1", "--log_dir", place / "log", "--nproc_per_node", str(ranks),
          EXAMPLES / "gpt.py", "--dir", directory, "--steps", str(steps), "--every", "10"],
         stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
