@@ -10,6 +10,9 @@
 #include "base/json.h"
 #include "restart/version.h"
 
+/* Of decoded chunks, for commands that go through the ranks in turn: a chunk may hold bytes of all. */
+#define CLI_KEPT_CHUNKS ((size_t)512 << 20)
+
 enum cli_exit { CLI_OK = 0, CLI_PROBLEM = 1, CLI_USAGE = 2 };
 
 struct cli {

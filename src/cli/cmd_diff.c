@@ -243,6 +243,8 @@ static cairn_err open_side(struct side *s, const struct crn_store *st, const cha
     if (rc == CAIRN_OK)
         rc = crn_version_open(st, s->target.name, s->target.version, &s->v, ei);
     if (rc == CAIRN_OK)
+        rc = crn_version_keep(s->v, CLI_KEPT_CHUNKS, ei);
+    if (rc == CAIRN_OK)
         rc = crn_items_load(s->v, &s->items, ei);
     return rc;
 }

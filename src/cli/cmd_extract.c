@@ -234,6 +234,8 @@ static int extract_checkpoint(struct cli *cli, const char *checkpoint,
     if (rc == CAIRN_OK)
         rc = crn_version_open(&cli->store, t.name, t.version, &v, cli->ei);
     if (rc == CAIRN_OK)
+        rc = crn_version_keep(v, CLI_KEPT_CHUNKS, cli->ei);
+    if (rc == CAIRN_OK)
         rc = crn_items_load(v, &items, cli->ei);
     if (rc == CAIRN_OK)
         rc = extract_choose(v, &items, o, &a, cli->ei);

@@ -18,15 +18,20 @@
 
 #define SWEEP_AGE_NS (24 * 3600 * 1000000000LL)
 
-/* All files of a set are open at once. */
-static void raise_file_limit(void)
+size_t crn_ingest_raise_files(void)
 {
     struct rlimit limit;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 0;
+    if (limit.rlim_cur < limit.rlim_max) {
+        rlim_t before = limit.rlim_cur;
+
         limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
+        if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+            limit.rlim_cur = before;
     }
+    return limit.rlim_cur < SIZE_MAX ? (size_t)limit.rlim_cur : SIZE_MAX;
 }
 
 cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name, const char *hdf5,
@@ -44,8 +49,8 @@ cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name, const 
     g.is_encoding = crn_config_name(cfg, name)->encode != CRN_ENCODE_NONE;
     crn_random_bytes(g.id.run, sizeof(g.id.run));
     crn_log_init(&g.log, cfg, g.id.run, "ingest", -1);
-    (void)signal(SIGIO, SIG_IGN); /* sent if a conflicting open breaks our probing lease */
-    raise_file_limit();
+    (void)signal(SIGIO, SIG_IGN);   /* sent if a conflicting open breaks our probing lease */
+    (void)crn_ingest_raise_files(); /* all files of a set are open at once */
     rc = crn_store_open(g.fs, cfg->persistent, 1, &g.store, ei);
     if (rc != CAIRN_OK)
         return rc;

@@ -45,6 +45,9 @@ struct cli_ingested {
     uint32_t retired; /* older versions that retention removed */
 };
 
+/* Raises the limit of open files as far as it goes; returns it. */
+size_t crn_ingest_raise_files(void);
+
 /* Opens the store, and creates it if missing. hdf5: as for crn_extents_read; it must outlive g. */
 CAIRN_CHECKED cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name,
                                         const char *hdf5, struct cli_ingest *ret,

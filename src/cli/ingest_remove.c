@@ -2,6 +2,7 @@
 /* Removes files whose bytes the store has. Before the first file of a set is removed, all are
  * compared with the committed version, byte by byte. Then each is removed if it is still the
  * compared file and no process of this host has it open for writing. */
+#include "cli/cli.h"
 #include "cli/ingest_impl.h"
 
 #include <errno.h>
@@ -83,6 +84,7 @@ cairn_err crn_ingest_remove(struct cli_ingest *g, const struct cli_set *set, int
     rc = crn_version_open(&g->store, g->name, version, &v, ei);
     if (rc != CAIRN_OK)
         return rc;
+    rc = crn_version_keep(v, CLI_KEPT_CHUNKS, ei);
     for (i = 0; rc == CAIRN_OK && i < set->n; i++) {
         rc = compare_file(g, v, &set->file[i], &is_held, ei);
         if (rc == CAIRN_OK && !is_held)

@@ -18,6 +18,7 @@ struct crn_pass_options {
     uint32_t share; /* 0 .. shares-1 */
     uint32_t shares;
     const uint8_t *skip;   /* by rank of the version: 1 if nobody needs its shard; NULL: read all */
+    int files_only;        /* skips regions of memory */
     uint64_t direct_bytes; /* extents of at least this size honour reader and place */
     /* By rank of the version: the share that reads its shard, because the data is wanted there; -1:
      * the share in which the bytes lie. Must be the same for all shares. NULL, and always for

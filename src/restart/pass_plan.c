@@ -129,7 +129,15 @@ static uint64_t space_bytes(const struct crn_version *v, uint32_t file)
     return last != NULL ? last->start + last->bytes : v->m.files[file].trailer.index_offset;
 }
 
-/* Lists the extents of one file in file order, without the skipped ranks. */
+static int is_read(const struct crn_pass *p, const struct crn_index *x, const struct crn_extent *e)
+{
+    const struct crn_shard *shard = &x->shards[e->shard];
+
+    return (p->o.skip == NULL || !p->o.skip[shard->rank]) &&
+           (!p->o.files_only || shard->regions[e->region].kind == CRN_REGION_FILE);
+}
+
+/* Lists the extents of one file in file order, without those that nobody wants. */
 static cairn_err order_extents(const struct crn_pass *p, const struct crn_index *x,
                                const struct crn_extent ***ret, uint64_t *ret_n,
                                struct crn_errinfo *ei)
@@ -142,7 +150,7 @@ static cairn_err order_extents(const struct crn_pass *p, const struct crn_index 
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the order of %llu extents",
                         (unsigned long long)x->nextents);
     for (i = 0; i < x->nextents; i++)
-        if (p->o.skip == NULL || !p->o.skip[x->shards[x->extents[i].shard].rank])
+        if (is_read(p, x, &x->extents[i]))
             order[n++] = &x->extents[i];
     if (n > 1)
         qsort(order, n, sizeof(*order), by_place);

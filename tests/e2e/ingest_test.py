@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Files become versions and files again: ingest, restore. Real files, compared byte by byte."""
 import os
+import resource
 import shutil
 import struct
 import subprocess
@@ -312,6 +313,59 @@ class Restore(Case):
         self.assertIn("checksum", err)
         for p in to.iterdir():  # existing files are right, and none is partial
             self.assertEqual(p.read_bytes(), (self.out / p.name).read_bytes())
+
+    def write_many(self, ranks, size):
+        """Files of ranks that are merged in small blocks: each chunk has bytes of all."""
+        want = self.write_set(1, ranks=ranks, size=size)
+        self.cairn("ingest", "--as", "heat", "--pattern", PATTERN, *self.out.iterdir(),
+                   env={"CAIRN_ENCODE": "aware-block", "CAIRN_ENCODE_BLOCK": "4K",
+                        "CAIRN_ENCODE_PIPE": "zstd:1", "CAIRN_ENCODE_CHUNK": "64K"})
+        return want
+
+    def test_more_files_than_descriptors(self):
+        want = self.write_many(ranks=300, size=9000)
+        to = self.tmp / "to"
+
+        def few():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+        done = subprocess.run(self.command("restore", "heat", "--to", to), env=self.env,
+                              preexec_fn=few, capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual({p.name: p.read_bytes() for p in to.iterdir()}, want)
+
+    @unittest.skipUnless(HAS_FAULTS, "built without fault injection")
+    def test_every_chunk_is_read_once(self):
+        want = self.write_many(ranks=9, size=50_000)
+        log = self.tmp / "reads"
+        self.cairn("restore", "heat", "--to", self.tmp / "to",
+                   env={"CAIRN_FAULT_FS": "at=-1", "CAIRN_FAULT_READS": str(log)})
+        self.assertEqual({p.name: p.read_bytes() for p in (self.tmp / "to").iterdir()}, want)
+        seen = set()
+        for line in log.read_text().splitlines():
+            at, n, path = line.split(" ", 2)
+            if "data-0000" in path and int(n) > 30_000:
+                self.assertNotIn(at, seen, line)
+                seen.add(at)
+        self.assertGreaterEqual(len(seen), 6)
+
+    @unittest.skipUnless(HAS_FAULTS, "built without fault injection")
+    def test_any_operation_may_fail(self):
+        """What is there after a failure is complete, and nothing else is."""
+        want = self.write_many(ranks=3, size=9000)
+        failed = 0
+        for at in range(1, 100):
+            to = self.tmp / f"to{at}"
+            done = subprocess.run(
+                self.command("restore", "heat", "--to", to), capture_output=True,
+                env={**self.env, "CAIRN_FAULT_FS": f"at={at},action=fail,errno=28,ops=write+sync"})
+            there = {p.name: p.read_bytes() for p in to.iterdir()} if to.exists() else {}
+            if done.returncode == 0:
+                self.assertEqual(there, want)
+                break
+            failed += 1
+            self.assertEqual(there, {name: want[name] for name in there}, done.stderr)
+        self.assertGreater(failed, 5)
+        self.assertLess(failed, 90)
 
     @unittest.skipUnless(HAS_FAULTS, "built without fault injection")
     def test_no_space(self):
