@@ -195,8 +195,13 @@ static cairn_err wait_until(cairn_session *s, struct crn_track *t, const struct 
         if (insist != CAIRN_LEVEL_NONE && left > 0)
             wait_insist(s, w->is_all ? newest_for(s, t) : t, insist);
         if (left <= 0)
-            return crn_fail(ei, CAIRN_ETIMEDOUT, 0, "%s@%" PRId64 " is not there yet%s%s", t->name,
-                            t->version, t->remark[0] != '\0' ? ": " : "", t->remark);
+            return crn_fail(ei, CAIRN_ETIMEDOUT, 0,
+                            "%s@%" PRId64 " is not %s yet (level reached: %s): %s", t->name,
+                            t->version, crn_level_name(w->level),
+                            crn_level_name(crn_level_highest(t->levels)),
+                            t->remark[0] != '\0'
+                                ? t->remark
+                                : "'cairn top' shows the progress; wait longer (wait_timeout)");
     }
 }
 

@@ -301,7 +301,7 @@ def storage_lost(service):
             f"a second job of the name: {r.returncode}\n{r.stdout}")
     reasons = job.lines_in("told")
     require(any("Transport endpoint is not connected" in r for r in reasons) and
-            not any("not there yet" in r for r in reasons), f"reasons: {reasons}")
+            not any("persistent yet" in r for r in reasons), f"reasons: {reasons}")
     for host in cl.hosts:
         for pid in host.processes(WORKER):
             kill(pid)
