@@ -59,5 +59,10 @@ def ranks():
     beside_stopped(MPIEXEC + ["-n", "3", str(RANKS)], "--full", nodes=2, ranks_per_node=2)
 
 
+def ranks_ucx():
+    """The same over UCX."""
+    beside_stopped(MPIEXEC + ["-n", "3", str(RANKS)], "--full", nodes=2, ranks_per_node=2, comm="ucx")
+
+
 if __name__ == "__main__":
-    sys.exit(run_one(__doc__, plain, local, device, ranks))
+    sys.exit(run_one(__doc__, plain, local, device, ranks, ranks_ucx))
