@@ -74,6 +74,7 @@ struct crn_config {
     uint64_t ranks_per_node;       /* 0: by host */
     uint64_t protect_set;          /* nodes of a set; 0: as the scheme wants */
     char failure_domain[CRN_PATH_MAX]; /* host, node, env:NAME or file:PATH */
+    uint64_t scrub_ns;                 /* period of the scrub of what a service holds; 0: none */
     uint64_t arena_bytes;              /* 0: auto, from the first checkpoint */
     uint64_t arena_full;               /* enum crn_arena_full */
     uint64_t gpu;                      /* recognise regions in GPU memory */

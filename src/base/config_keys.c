@@ -71,6 +71,10 @@ static const struct crn_key keys[] = {
      "those of one host. node: each by itself. env:NAME: those with the same value of the variable "
      "(rack, switch). file:PATH: a file with lines `HOST LABEL`.",
      AT(failure_domain)},
+    {"scrub", CRN_KEY_TIME, "0", 0, 366 * DAY, NULL,
+     "How often an idle node service reads again what it holds, compares checksums and repairs: "
+     "captures in memory, local copies, parity. 0: never.",
+     AT(scrub_ns)},
 
     /* Capture. */
     {"arena_bytes", CRN_KEY_BYTES, "auto", 0, 1024 * T, NULL,

@@ -67,7 +67,8 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     X(NODE_CRAMPED, 62, subject, NODE, FIRST_NODE) /* it needs the memory of this held one */      \
     X(NODE_STREAM, 63, node_stream, NODE, NODE) /* to its set: other members may read its data */  \
     X(FETCH_STREAM, 64, fetch_stream, NODE, NODE)   /* send this part of it under this tag */      \
-    X(NODE_PROTECTED, 65, failed, NODE, FIRST_NODE) /* its parity is there, or why it is not */
+    X(NODE_PROTECTED, 65, failed, NODE, FIRST_NODE) /* its parity is there, or why it is not */    \
+    X(FETCH_PARITY, 66, fetch_stream, NODE, NODE)   /* as FETCH_STREAM, of its parity file */
 
 /* F(payload, kind, field): the payload of each message, in the order on the wire. */
 #define CRN_FIELDS_none(F, P)
@@ -157,7 +158,7 @@ enum crn_msg_type {
     CRN_MESSAGES(CRN_MSG_ENUM)
 #undef CRN_MSG_ENUM
 };
-#define CRN_MSG_MAX 65
+#define CRN_MSG_MAX 66
 
 /* What TURN says. */
 enum crn_turn_news {

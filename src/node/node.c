@@ -352,9 +352,11 @@ int crn_node_refusal(const struct crn_msg *m, struct crn_msg *ret)
     *ret = (struct crn_msg){.seq = m->seq, .node = CRN_ROOT};
     memcpy(ret->run, m->run, sizeof(ret->run));
     if (m->type == CRN_MSG_FETCH || m->type == CRN_MSG_FETCH_OLDER ||
-        m->type == CRN_MSG_FETCH_STREAM) {
+        m->type == CRN_MSG_FETCH_STREAM || m->type == CRN_MSG_FETCH_PARITY) {
+        int is_set = m->type == CRN_MSG_FETCH_STREAM || m->type == CRN_MSG_FETCH_PARITY;
+
         ret->type = CRN_MSG_NOT_SENT;
-        ret->not_sent.tag = m->type == CRN_MSG_FETCH_STREAM ? m->fetch_stream.tag : m->fetch.tag;
+        ret->not_sent.tag = is_set ? m->fetch_stream.tag : m->fetch.tag;
         return 1;
     }
     if (crn_msg_has_ckpt(m->type))

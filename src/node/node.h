@@ -41,6 +41,7 @@ enum crn_work_kind {
     CRN_WORK_PARITY,    /* protector: the parity that this node keeps */
     /* ---- */
     CRN_WORK_OPEN,         /* keeper: the directory of the job */
+    CRN_WORK_SCRUB,        /* flusher: reads a part of what the node holds (held_scrub.h) */
     CRN_WORK_SEND,         /* sender, follower: gathers extents that are not contiguous in memory */
     CRN_WORK_FETCH,        /* result only: the flusher needs a block of another node */
     CRN_WORK_FETCH_STREAM, /* result only: the protector needs a block of another node */

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "service/assist.h"
 #include "service/flow.h"
+#include "service/held_scrub.h"
 #include "service/loan.h"
 #include "service/parity.h"
 #include "service/turn.h"
@@ -318,6 +319,7 @@ static int message_data(struct crn_job *job, struct crn_msg *n)
         crn_flow_asked(job, item, n);
         return 1;
     case CRN_MSG_FETCH_STREAM:
+    case CRN_MSG_FETCH_PARITY:
         crn_flow_stream_asked(job, item, n);
         return 1;
     case CRN_MSG_SENT:
@@ -383,6 +385,10 @@ static int result_data(struct crn_job *job, struct crn_work *w)
         return 0;
     case CRN_WORK_SEND:
         crn_flow_send(job, w->item, w);
+        crn_node_unuse(job->core, now_ns(), w->item);
+        return 0;
+    case CRN_WORK_SCRUB:
+        crn_held_scrub_done(job, w);
         crn_node_unuse(job->core, now_ns(), w->item);
         return 0;
     case CRN_WORK_ASSIST:
@@ -457,6 +463,7 @@ void crn_job_tick(struct crn_job *job, int64_t now)
     act_all(job);
     if (job->turn != NULL)
         crn_job_turns(job);
+    crn_held_scrub_tick(job, now);
 }
 
 void crn_job_rank_left(struct crn_job *job, struct crn_client *c, int is_dead)

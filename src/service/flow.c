@@ -121,7 +121,8 @@ static void ask_for(const struct crn_job *job, const struct crn_item *item,
                     const struct crn_work *w, uint32_t tag, struct crn_msg *ret)
 {
     if (w->kind == CRN_WORK_FETCH_STREAM) {
-        crn_node_msg(job->core, item, CRN_MSG_FETCH_STREAM, ret);
+        crn_node_msg(job->core, item, w->is_parity ? CRN_MSG_FETCH_PARITY : CRN_MSG_FETCH_STREAM,
+                     ret);
         ret->fetch_stream.tag = tag;
         ret->fetch_stream.offset = w->offset;
         ret->fetch_stream.bytes = w->bytes;
@@ -321,13 +322,14 @@ static void send_later(struct crn_job *job, struct crn_item *item, struct crn_wo
         crn_item_use(item);
 }
 
-/* Another member of the set asks for a part of this node's stream. */
+/* Another member of the set asks for a part of this node's stream, or of the parity that it keeps. */
 void crn_flow_stream_asked(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
     const struct crn_nodefile *file = item != NULL ? crn_ward_file(item) : NULL;
     uint64_t at = n->fetch_stream.offset;
     uint64_t bytes = n->fetch_stream.bytes;
     uint32_t tag = n->fetch_stream.tag;
+    int is_parity = n->type == CRN_MSG_FETCH_PARITY;
     const unsigned char *p;
     struct crn_errinfo e = {0};
     struct crn_work *w;
@@ -338,13 +340,14 @@ void crn_flow_stream_asked(struct crn_job *job, struct crn_item *item, const str
         tell_not_sent(job, n->seq, n->node, tag, NULL);
         return;
     }
-    if (at > file->bytes || bytes > file->bytes - at || bytes > job->cfg.block_bytes) {
+    if (bytes > job->cfg.block_bytes ||
+        (!is_parity && (at > file->bytes || bytes > file->bytes - at))) {
         (void)!crn_fail(&e, CAIRN_EDAMAGED, 0, "node %u was asked for data that it does not have",
                         job->node);
         tell_not_sent(job, n->seq, n->node, tag, &e);
         return;
     }
-    p = crn_nodefile_memory(file, at, bytes);
+    p = is_parity ? NULL : crn_nodefile_memory(file, at, bytes);
     if (p != NULL) {
         send_soon(job, item,
                   &(struct flow_send){
@@ -358,6 +361,7 @@ void crn_flow_stream_asked(struct crn_job *job, struct crn_item *item, const str
         return;
     }
     w->is_stream = 1;
+    w->is_parity = is_parity;
     w->offset = at;
     w->bytes = bytes;
     send_later(job, item, w, n->node, tag);
@@ -427,6 +431,8 @@ cairn_err crn_flow_gather(struct crn_job *job, struct crn_work *w)
     w->block = gather_block(job);
     if (w->block == NULL)
         return crn_fail(&w->error, CAIRN_ENOMEM, ENOMEM, "a block for another node");
+    if (w->is_parity)
+        return crn_parity_read(job, w->item->seq, w->offset, w->bytes, w->block, &w->error);
     if (w->is_stream) {
         rc = crn_nodefile_read(crn_ward_file(w->item), w->offset, w->bytes, w->block, &w->error);
         return rc == CAIRN_OK ? crn_job_check_arenas(job, &w->error) : rc;

@@ -39,6 +39,7 @@ struct crn_item_data {
     struct crn_flow_part flow;       /* group.c: what followers have described */
     struct crn_aid *aid;             /* assist.c; NULL: no assistant yet */
     struct crn_ward *ward;           /* parity.c; NULL: not protected, or not yet */
+    int is_told;                     /* held_scrub.c, flusher: that it is damaged for good */
     struct crn_loan *loan;           /* loan.c: the previous version; NULL: not used */
     struct crn_manifest_file *files; /* root: per file; allocated with the first one */
 };
@@ -68,14 +69,16 @@ struct crn_work {
         *payload; /* owned; SERVE: descriptors; FETCH, SEND: extents; NOTE_WRITTEN: checksums;
                    * RETIRE: versions that must stay */
     uint32_t payload_bytes;
-    uint32_t node;    /* FETCH: source node; SEND: destination node */
-    uint32_t tag;     /* SEND */
-    int is_older;     /* FETCH, SEND: of the previous version */
-    uint64_t bytes;   /* FETCH, SEND, ASSIST: bytes; NOTE_OPENED, CLAIM: generation;
+    uint32_t node;   /* FETCH: source node; SEND: destination node */
+    uint32_t tag;    /* SEND */
+    int is_older;    /* FETCH, SEND: of the previous version */
+    uint64_t bytes;  /* FETCH, SEND, ASSIST: bytes; NOTE_OPENED, CLAIM: generation;
                   * NOTE_WRITTEN: id of the write; SERVE: 1 if all is lent; RETIRE: 1 if its file stays */
-    uint64_t offset;  /* FETCH_STREAM, SEND of a stream: in the stream */
-    uint64_t hash;    /* STREAM: of the index; its bytes are in `bytes` */
-    int is_stream;    /* SEND: bytes of this node's stream, from offset on */
+    uint64_t offset; /* FETCH_STREAM, SEND of a stream: in the stream; SCRUB: in the stage */
+    uint64_t hash;   /* STREAM: of the index; its bytes are in `bytes` */
+    int is_stream;   /* SEND: bytes of this node's stream, from offset on; SCRUB: it is protected */
+    int is_parity;   /* FETCH_STREAM, SEND of a stream: of the parity file instead */
+    uint32_t stage;  /* SCRUB: held_scrub.c */
     int64_t asked_ns; /* SEND: time of the request */
 };
 
@@ -116,6 +119,14 @@ struct crn_held_lock {
     int fd;         /* -1 if the file system has no locks */
     int is_durable; /* for struct crn_retention */
     uint64_t generation;
+};
+
+/* held_scrub.c: where the pass over the checkpoints is. Loop. */
+struct crn_scrubbing {
+    int64_t next_ns, began_ns; /* of the pass; began_ns 0: not yet */
+    uint64_t seq, at;
+    uint32_t stage;
+    int is_running; /* a slice */
 };
 
 struct crn_job {
@@ -163,6 +174,7 @@ struct crn_job {
     struct crn_totals totals;          /* loop, first node */
     const struct crn_fs_type *fs_type; /* first node: of persistent; NULL until the first START */
     struct crn_job_turn *turn;         /* turn.c: first node; NULL: no turns */
+    struct crn_scrubbing scrub;
 };
 
 /* A message to this service itself, delivered in the next round. */

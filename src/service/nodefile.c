@@ -282,6 +282,21 @@ static struct crn_extent part_of(const struct crn_extent *e, uint64_t at, uint64
         .region = e->region, .offset = e->offset + skip, .bytes = left < bytes ? left : bytes};
 }
 
+int crn_nodefile_chunk(const struct crn_nodefile *f, uint64_t at, struct crn_node_chunk *ret)
+{
+    uint64_t unit = f->index.chunk_bytes;
+    const struct crn_extent *e;
+
+    if (at >= f->bytes - f->tail_bytes)
+        return 0;
+    e = find_extent(f, at);
+    ret->rank = f->sources[e->shard].shard.rank;
+    ret->extent = part_of(e, at, unit);
+    ret->bytes = ret->extent.bytes;
+    ret->hash = f->index.hashes[e->first_hash + (at - e->file_offset) / unit];
+    return 1;
+}
+
 const unsigned char *crn_nodefile_memory(const struct crn_nodefile *f, uint64_t at, uint64_t bytes)
 {
     uint64_t data = f->bytes - f->tail_bytes;

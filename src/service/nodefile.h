@@ -31,6 +31,13 @@ CAIRN_CHECKED cairn_err crn_nodefile_reopen(const struct crn_fs *fs, const void 
                                             uint32_t nsources, const char *what,
                                             struct crn_nodefile *ret, struct crn_errinfo *ei);
 void crn_nodefile_close(struct crn_nodefile *f); /* may be repeated */
+/* The chunk that begins at a position: 1, or 0 after the last one. */
+struct crn_node_chunk {
+    uint32_t rank;
+    struct crn_extent extent; /* region, offset and bytes of the chunk */
+    uint64_t bytes, hash;
+};
+int crn_nodefile_chunk(const struct crn_nodefile *f, uint64_t at, struct crn_node_chunk *ret);
 /* The address of a range in memory; NULL if it is not in one piece there. */
 const unsigned char *crn_nodefile_memory(const struct crn_nodefile *f, uint64_t at, uint64_t bytes);
 /* Any thread; several at once. The range lies in the stream. */

@@ -39,8 +39,7 @@ static int parity_file_parse(const char *name, uint64_t *ret_seq)
 /* The stream. ---------------------------------------------------------------------------------- */
 
 /* The index of a node's stream, as its service and a drain describe it. */
-static void ward_head(const struct crn_job *job, const struct crn_item *item,
-                      struct crn_index *head)
+void crn_ward_head(const struct crn_job *job, const struct crn_item *item, struct crn_index *head)
 {
     *head = (struct crn_index){.id = {.seq = item->seq, .generation = item->generation},
                                .version = item->version,
@@ -75,7 +74,7 @@ static cairn_err open_ward(struct crn_job *job, struct crn_item *item, struct cr
     free(slots);
     if (rc != CAIRN_OK)
         return rc;
-    ward_head(job, item, &head);
+    crn_ward_head(job, item, &head);
     rc = crn_nodefile_open(crn_fs_default(), &head, ward->sources, job->nlocal,
                            job->cfg.block_bytes, job->cfg.chunk_bytes, &ward->file, ei);
     if (rc != CAIRN_OK)
@@ -144,6 +143,16 @@ void crn_ticket_done(struct crn_ticket *t, void *block, const struct crn_errinfo
     crn_unlock(&job->mu);
 }
 
+void crn_ticket_await(struct crn_ticket *t)
+{
+    struct crn_job *job = t->job;
+
+    crn_lock(&job->mu);
+    while (!t->is_done)
+        crn_cond_wait(&job->wake, &job->mu);
+    crn_unlock(&job->mu);
+}
+
 /* A part of a segment that goes into a cell of a row. */
 struct parity_piece {
     uint32_t row, column, member;
@@ -155,7 +164,8 @@ struct parity_piece {
 /* The file being made. */
 struct parity_make {
     struct crn_job *job;
-    struct crn_work *work;
+    struct crn_item *item;
+    const struct crn_parity *like; /* NULL: it is made for the first time */
     struct crn_stripes plan;
     struct crn_parity head;
     uint32_t place;
@@ -229,7 +239,7 @@ static cairn_err ask_piece(struct parity_make *m, struct crn_errinfo *ei)
     m->ticket[i] = (struct crn_ticket){.job = m->job};
     *w = (struct crn_work){.kind = CRN_WORK_FETCH_STREAM,
                            .job = m->job,
-                           .item = m->work->item,
+                           .item = m->item,
                            .ticket = &m->ticket[i],
                            .block = m->block[i],
                            .node = m->job->member[m->asked.member],
@@ -246,12 +256,8 @@ static cairn_err await_piece(struct parity_make *m, struct crn_errinfo *ei)
 {
     uint32_t i = (uint32_t)(m->ntaken % WINDOW);
     struct crn_ticket *t = &m->ticket[i];
-    struct crn_job *job = m->job;
 
-    crn_lock(&job->mu);
-    while (!t->is_done)
-        crn_cond_wait(&job->wake, &job->mu);
-    crn_unlock(&job->mu);
+    crn_ticket_await(t);
     m->block[i] = t->block;
     m->ntaken++;
     if (t->error.code != CAIRN_OK)
@@ -297,7 +303,7 @@ static cairn_err add_piece(struct parity_make *m, const struct parity_piece *p, 
 
 static int is_over(const struct parity_make *m)
 {
-    return atomic_load(&crn_data(m->work->item)->is_over);
+    return atomic_load(&crn_data(m->item)->is_over);
 }
 
 /* All rows. Every request that was made is awaited, also after a failure or when the checkpoint has
@@ -332,14 +338,14 @@ static cairn_err make_rows(struct parity_make *m, struct crn_errinfo *ei)
 /* Describes the file, but for its checksums. */
 static cairn_err describe_parity(struct parity_make *m, struct crn_errinfo *ei)
 {
-    const struct crn_item *item = m->work->item;
+    const struct crn_item *item = m->item;
     const struct crn_nodefile *file = crn_ward_file(item);
     struct crn_parity *p = &m->head;
     struct crn_index head;
     uint64_t cells = 0;
     uint32_t i;
 
-    ward_head(m->job, item, &head);
+    crn_ward_head(m->job, item, &head);
     p->id = head.id;
     memcpy(p->name, head.name, sizeof(p->name));
     p->version = head.version;
@@ -360,7 +366,7 @@ static cairn_err describe_parity(struct parity_make *m, struct crn_errinfo *ei)
     p->cell_bytes = m->cell_bytes;
     p->tail_bytes = file->tail_bytes;
     p->tail = malloc(file->tail_bytes);
-    p->hashes = calloc(cells, sizeof(*p->hashes));
+    p->hashes = calloc(cells + 1, sizeof(*p->hashes));
     m->cell = malloc(m->cell_bytes);
     if (p->tail == NULL || p->hashes == NULL || m->cell == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a block of parity");
@@ -393,6 +399,15 @@ static cairn_err finish_file(struct parity_make *m, const char *temp, const char
     return rc;
 }
 
+/* Is it what was made before? */
+static int is_alike(const struct parity_make *m)
+{
+    const struct crn_parity *p = m->like;
+
+    return p == NULL || (p->nhashes == m->head.nhashes && p->cell_bytes == m->head.cell_bytes &&
+                         memcmp(p->hashes, m->head.hashes, p->nhashes * sizeof(*p->hashes)) == 0);
+}
+
 static cairn_err make_file(struct parity_make *m, struct crn_errinfo *ei)
 {
     uint64_t bytes = crn_stripes_row_at(&m->plan, m->place, m->plan.scheme.parity);
@@ -402,7 +417,7 @@ static cairn_err make_file(struct parity_make *m, struct crn_errinfo *ei)
     cairn_err rc;
     int r;
 
-    crn_parity_file_name(m->work->item->seq, name);
+    crn_parity_file_name(m->item->seq, name);
     (void)snprintf(temp, sizeof(temp), ".%s.tmp", name);
     m->fd = fs->openat(fs, m->job->dir.dfd, temp, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
     if (m->fd < 0)
@@ -416,6 +431,8 @@ static cairn_err make_file(struct parity_make *m, struct crn_errinfo *ei)
         rc = make_rows(m, ei);
     if (rc == CAIRN_OK)
         rc = crn_job_check_arenas(m->job, ei); /* what other members fetched may be zeros */
+    if (rc == CAIRN_OK && !is_alike(m))
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "data of its set is damaged, too");
     if (rc == CAIRN_OK)
         rc = finish_file(m, temp, name, ei);
     (void)fs->close(fs, m->fd);
@@ -424,28 +441,28 @@ static cairn_err make_file(struct parity_make *m, struct crn_errinfo *ei)
     return rc;
 }
 
-static cairn_err work_parity(struct crn_job *job, struct crn_work *w)
+cairn_err crn_parity_make(struct crn_job *job, struct crn_item *item, const struct crn_parity *like,
+                          struct crn_errinfo *ei)
 {
     uint64_t block = job->cfg.block_bytes < CELL_MOST ? job->cfg.block_bytes : CELL_MOST;
-    struct parity_make m = {.job = job, .work = w, .cell_bytes = block};
-    struct crn_protection scheme = w->item->scheme;
+    struct parity_make m = {.job = job, .item = item, .like = like, .cell_bytes = block};
     cairn_err rc;
     int i;
 
-    if (atomic_load(&crn_data(w->item)->is_over))
-        return crn_fail(&w->error, CAIRN_ECANCELED, 0, "the checkpoint has ended");
+    if (atomic_load(&crn_data(item)->is_over))
+        return crn_fail(ei, CAIRN_ECANCELED, 0, "the checkpoint has ended");
     while (job->member[m.place] != job->node)
         m.place++;
-    crn_stripes_plan(scheme, job->nmembers, w->item->streams->bytes, &m.plan);
-    rc = describe_parity(&m, &w->error);
+    crn_stripes_plan(item->scheme, job->nmembers, item->streams->bytes, &m.plan);
+    rc = describe_parity(&m, ei);
     if (rc == CAIRN_OK)
-        rc = make_file(&m, &w->error);
+        rc = make_file(&m, ei);
     for (i = 0; i < WINDOW; i++)
         free(m.block[i]);
     free(m.cell);
     crn_parity_free(&m.head);
-    return crn_err_context(&w->error, rc, "protection of %s@%" PRId64 " on node %u", w->item->name,
-                           w->item->version, job->node);
+    return crn_err_context(ei, rc, "protection of %s@%" PRId64 " on node %u", item->name,
+                           item->version, job->node);
 }
 
 void *crn_parity_main(void *arg)
@@ -455,11 +472,29 @@ void *crn_parity_main(void *arg)
 
     crn_thread_background(CRN_BACKGROUND_NICE);
     while ((w = crn_queue_pop(&job->protect_queue)) != NULL) {
-        w->error.code = w->kind == CRN_WORK_STREAM ? work_stream(job, w) : work_parity(job, w);
+        w->error.code = w->kind == CRN_WORK_STREAM ? work_stream(job, w)
+                                                   : crn_parity_make(job, w->item, NULL, &w->error);
         crn_service_result(job->svc, w);
     }
     crn_job_worker_ended(job);
     return NULL;
+}
+
+cairn_err crn_parity_read(const struct crn_job *job, uint64_t seq, uint64_t at, uint64_t bytes,
+                          void *dst, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = crn_fs_default();
+    char name[CRN_PARITY_FILE];
+    cairn_err rc;
+    int fd;
+
+    crn_parity_file_name(seq, name);
+    fd = fs->openat(fs, job->dir.dfd, name, O_RDONLY | O_NOFOLLOW, 0);
+    if (fd < 0)
+        return crn_fail_errno(ei, -fd, "open '%s/%s'", job->dir.path, name);
+    rc = crn_fs_read_all(fs, fd, dst, bytes, at, name, ei);
+    (void)fs->close(fs, fd);
+    return rc;
 }
 
 /* Old parity. ---------------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 #include "node/message.h"
 #include "protect/scheme.h"
 
-#define CRN_PROTO_VERSION 15
+#define CRN_PROTO_VERSION 16
 #define CRN_PROTO_MAX     ((size_t)128 * 1024)
 
 /* A rank's introduction of itself and its job. */

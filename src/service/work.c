@@ -12,6 +12,7 @@
 
 #include "aggregate/elect.h"
 #include "base/clock.h"
+#include "service/held_scrub.h"
 #include "service/assist.h"
 #include "service/flow.h"
 #include "service/loan.h"
@@ -414,6 +415,8 @@ void *crn_work_flusher_main(void *arg)
             w->error.code = work_flush(job, w);
         else if (w->kind == CRN_WORK_ASSIST)
             w->error.code = work_assist(job, w);
+        else if (w->kind == CRN_WORK_SCRUB)
+            crn_held_scrub_work(job, w);
         else
             w->error.code = work_copy(job, w);
         crn_service_result(job->svc, w);
@@ -445,7 +448,8 @@ int crn_work_send(struct crn_work *w)
     struct crn_job *job = w->job;
     struct crn_queue *q = &job->keep_queue;
 
-    if (w->kind == CRN_WORK_FLUSH || w->kind == CRN_WORK_ASSIST || w->kind == CRN_WORK_LOCAL)
+    if (w->kind == CRN_WORK_FLUSH || w->kind == CRN_WORK_ASSIST || w->kind == CRN_WORK_LOCAL ||
+        w->kind == CRN_WORK_SCRUB)
         q = &job->flush_queue;
     else if (w->kind == CRN_WORK_SERVE || w->kind == CRN_WORK_SEND)
         q = &job->send_queue;

@@ -13,6 +13,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
+from flip_test import pattern
 from jobs import (CAIRN, IS_ALL, PATIENCE, Job, cairn, kill, newest, require, run_one, workers_of)
 
 
@@ -234,6 +235,115 @@ def died_at_any_time():
     job.remove()
 
 
+def scrub_job(ranks, has_local=False, **keys):
+    """A job that stands still with version 1 on its nodes, and whose services scrub."""
+    job = Job(ranks_per_node=1, persistent_every=0, scrub="100ms", **keys)
+    job.env["CAIRN_TEST_ARRAY"] = job.env["CAIRN_TEST_ONLY_CAPTURED"] = "1"
+    job.env["CAIRN_TEST_LIMIT"] = str(job.dir / "limit")
+    job.env["CAIRN_TEST_CAPTURED" if has_local else "CAIRN_TEST_PROTECTED"] = "1"
+    if has_local:
+        job.env["CAIRN_LOCAL"] = str(job.dir / "local")
+        (job.dir / "local").mkdir()
+    job.words = ["900011"]
+    (job.dir / "limit").write_text("1")
+    process = job.start(ranks)
+    wait_for(lambda: newest(job, "captured" if has_local else "protected") == 1, "version 1")
+    return job, process
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + PATIENCE / 3
+    while not condition():
+        require(time.monotonic() < deadline, f"{what}: in vain")
+        time.sleep(0.02)
+
+
+def arena_of(job, rank):
+    return next((job.dir / "shm").glob(f"cairn-*/*-n{rank}/arena-{rank}"))
+
+
+def place_of(job, path, rank, ranks):
+    """Where the file has some byte of version 1."""
+    word = int(job.words[0]) * rank * rank // (ranks * ranks) + 10
+    at = path.read_bytes().find(pattern(1, 0, word).to_bytes(8, "little"))
+    require(at >= 0, f"version 1 is not in {path}")
+    return at
+
+
+def flip(path, at):
+    """Returns the byte that was there."""
+    with path.open("r+b") as f:
+        f.seek(at)
+        byte = f.read(1)
+        f.seek(at)
+        f.write(bytes([byte[0] ^ 4]))
+    return byte
+
+
+def is_back(path, at, byte):
+    with path.open("rb") as f:
+        f.seek(at)
+        return f.read(1) == byte
+
+
+def journal(job):
+    path = job.dir / "p/work/.journal"
+    return path.read_text() if path.exists() else ""
+
+
+def end_job(job, process):
+    for pid in workers_of(process.pid):
+        kill(pid)
+    process.wait()
+    for key in ("CAIRN_TEST_LIMIT", "CAIRN_TEST_ONLY_CAPTURED"):
+        del job.env[key]
+
+
+def scrubbed():
+    """Idle services find flipped bits in captures and in parity and repair them from their set, even both at once.
+    Then the job dies, and a node is lost."""
+    for scheme, nodes in (("xor", 3), ("rs:2", 4)):
+        job, process = scrub_job(nodes, protect=scheme, failure_domain="node", protect_set=nodes)
+        arena = arena_of(job, 1)
+        at = place_of(job, arena, 1, nodes)
+        parity = max((job.dir / "shm").glob("cairn-*/*-n2/parity-*"), key=lambda p: int(p.name.split("-")[1]))
+        hit = parity.stat().st_size // 3
+        byte = flip(arena, at)
+        other = flip(parity, hit)
+        wait_for(lambda: is_back(arena, at, byte), f"{scheme}: a repair of the capture")
+        wait_for(lambda: is_back(parity, hit, other), f"{scheme}: a repair of the parity")
+        for text in ("the capture in memory of node 1 was damaged and was repaired from the other nodes of its set",
+                     "the parity of node 2 was damaged and was repaired from the data of its set"):
+            wait_for(lambda: text in journal(job), text)
+        end_job(job, process)
+        lose(job, [0])
+        require(1 in committed(job), f"{scheme}: version 1 did not come back")
+        job.check_restart(nodes, 1, scheme)
+        job.remove()
+
+
+def scrubbed_local():
+    """Captures are repaired from their local copies, and these from memory. What has no other copy is reported."""
+    job, process = scrub_job(2, has_local=True)
+    arena = arena_of(job, 1)
+    at = place_of(job, arena, 1, 2)
+    local = next((job.dir / "local").glob("cairn-*/work/1/data-0001*"))
+    hit = place_of(job, local, 1, 2)
+    byte = flip(arena, at)
+    wait_for(lambda: is_back(arena, at, byte), "a repair of the capture")
+    wait_for(lambda: "the capture in memory of node 1 was damaged and was repaired from its local copy" in journal(job),
+             "the journal")
+    flip(local, hit)
+    wait_for(lambda: is_back(local, hit, byte), "a repair of the local copy")
+    wait_for(lambda: "the local copy of node 1 was damaged and was repaired from memory" in journal(job), "the journal")
+    flip(arena, at)
+    flip(local, hit)
+    wait_for(lambda: "of node 1 is damaged; not repaired: " in journal(job), "a report")
+    require(not is_back(arena, at, byte) and not is_back(local, hit, byte), "something was repaired from nothing")
+    end_job(job, process)
+    job.remove()
+
+
 if __name__ == "__main__":
     sys.exit(run_one(__doc__, partner, xor, rs, drain_interrupted, node_lost_in_drain, made_with_errors,
-                     died_at_any_time))
+                     died_at_any_time, scrubbed, scrubbed_local))
