@@ -38,37 +38,55 @@ class _Tensor:
         return _Tensor, (self.region, self.shape)
 
 
-_SAFE = {("collections", "OrderedDict"), ("builtins", "set"), ("builtins", "frozenset"),
-         ("builtins", "complex"), ("builtins", "slice"), ("builtins", "bytearray"),
-         ("_codecs", "encode"), ("numpy.core.multiarray", "_reconstruct"),
-         ("numpy.core.multiarray", "scalar"), ("numpy._core.multiarray", "_reconstruct"),
-         ("numpy._core.multiarray", "scalar"), ("numpy", "ndarray"), ("numpy", "dtype"),
-         ("torch", "Size"), ("torch", "device"), (__name__, "_Tensor")}
+_SAFE = {("collections", "OrderedDict"), ("collections", "deque"), ("builtins", "set"),
+         ("builtins", "frozenset"), ("builtins", "complex"), ("builtins", "slice"),
+         ("builtins", "bytearray"), ("_codecs", "encode"),
+         ("numpy.core.multiarray", "_reconstruct"), ("numpy.core.multiarray", "scalar"),
+         ("numpy._core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "scalar"),
+         ("numpy", "ndarray"), ("numpy", "dtype"), ("torch", "Size"), ("torch", "device"),
+         (__name__, "_Tensor")}
 
 
 class _SafeUnpickler(pickle.Unpickler):
     def find_class(self, module, name):
-        if (module, name) not in _SAFE:
+        is_dtype = module == "torch" and isinstance(getattr(torch, name, None), torch.dtype)
+        if not is_dtype and (module, name) not in _SAFE:
             raise pickle.UnpicklingError(
                 f"the checkpoint holds an object of {module}.{name}; load(weights_only=False) "
                 "loads it, if you trust the checkpoint")
         return super().find_class(module, name)
 
 
-def _flatten(value, path, tensors):
-    """Replaces tensors by their regions, depth first; tensors: region -> tensor."""
+def _memory_of(tensor):
+    """Equal for tensors that are the same memory, such as tied weights."""
+    if _is_sharded(tensor) or tensor.numel() == 0:
+        return id(tensor)
+    return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.device
+
+
+def _flatten(value, path, tensors, seen=None):
+    """Replaces tensors by their regions, depth first; tensors: region -> tensor. With seen (memory ->
+    region) a tensor that comes again gets the region it has."""
     if isinstance(value, torch.Tensor):
+        if seen is not None and _memory_of(value) in seen:
+            return _Tensor(seen[_memory_of(value)], value.shape)
         region = path if len(path.encode()) < d.CAIRN_MAX_NAME else f"tensor.{len(tensors)}"
         while region in tensors or region.startswith("cairn."):
             region += "'"
         tensors[region] = value
+        if seen is not None:
+            seen[_memory_of(value)] = region
         return _Tensor(region, value.shape)
     if isinstance(value, dict):
-        flat = {k: _flatten(v, f"{path}.{k}" if path else str(k), tensors)
+        flat = {k: _flatten(v, f"{path}.{k}" if path else str(k), tensors, seen)
                 for k, v in value.items()}
-        return type(value)(flat) if type(value).__name__ == "OrderedDict" else flat
+        if type(value).__name__ != "OrderedDict":
+            return flat
+        flat = type(value)(flat)
+        flat.__dict__.update(vars(value))  # the versions of the modules
+        return flat
     if type(value) in (list, tuple):
-        return type(value)(_flatten(v, f"{path}.{i}", tensors) for i, v in enumerate(value))
+        return type(value)(_flatten(v, f"{path}.{i}", tensors, seen) for i, v in enumerate(value))
     return value
 
 
@@ -303,6 +321,7 @@ class Checkpointer:
         self.session = Session(directory, comm=comm, **keys)
         self.replicated = replicated and self.session.ranks > 1
         self.capture, self._protected, self._held = capture, {}, None
+        self._is_checked = False
         if capture == "lazy":
             for optimizer in self._optimizers():
                 _before_step(optimizer, self)
@@ -362,19 +381,29 @@ class Checkpointer:
     def save(self, step):
         """Collective. Captures the state and returns a handle; training may go on at once."""
         tensors = {}
-        structure = _flatten(self._state(), "", tensors)
+        structure = _flatten(self._state(), "", tensors, {})
         fixed = self._fixed() if self.capture == "lazy" else ()
         parts = {region: _Part(tensor, fixed, True) for region, tensor in tensors.items()}
         if self.capture == "lazy":
             for part in parts.values():
                 part.keep()
         parts.update(self._own_part(META, structure))
+        self._warn_of_objects(structure)
         if self.random_state:
             parts.update(self._own_part(RANDOM, _random_state()))
         self._protect_all(parts)
         self._name_stream(parts)
         self._held = parts
         return self.session.checkpoint(self.name, step, capture=self.capture)
+
+    def _warn_of_objects(self, structure):
+        """Of the first save: better than at the load."""
+        if not self._is_checked:
+            self._is_checked = True
+            try:
+                _SafeUnpickler(io.BytesIO(pickle.dumps(structure, protocol=4))).load()
+            except pickle.UnpicklingError as error:
+                warnings.warn(str(error))
 
     def _own_part(self, region, value):
         """What is this rank's own, as a global array, so that any rank can read it."""

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import collections
 import json
 import signal
 
@@ -117,7 +118,9 @@ def test_all_types_and_odd_tensors(place):
     state = {str(t): torch.arange(7).to(t) for t in types}
     state.update(scalar=torch.tensor(3.5), empty=torch.empty(0, 4),
                  transposed=torch.arange(6.0).reshape(2, 3).t(),
-                 nested={"list": [torch.ones(2), "text", (1, None)]})
+                 nested={"list": [torch.ones(2), "text", (1, None)]},
+                 others=[collections.deque([1], 3), collections.Counter("aab"), torch.bfloat16])
+    others = state["others"]
     copy = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in state.items()}
     with cairn.torch.Checkpointer(place / "ck", state=state) as ck:
         ck.save(1)
@@ -130,6 +133,45 @@ def test_all_types_and_odd_tensors(place):
             assert torch.equal(back[key], value), key
     assert torch.equal(back["nested"]["list"][0], torch.ones(2))
     assert back["nested"]["list"][1:] == ["text", (1, None)]
+    assert back["others"] == others and type(others[0]) is type(back["others"][0])
+
+
+def test_tied_weights_are_written_once(place):
+    def tied(seed):
+        torch.manual_seed(seed)
+        model = torch.nn.Sequential(torch.nn.Embedding(5, 4), torch.nn.Linear(4, 5, bias=False))
+        model[1].weight = model[0].weight
+        return model
+
+    model = tied(1)
+    with cairn.torch.Checkpointer(place / "ck", model=model, random_state=False) as ck:
+        ck.save(1)
+    version = cairn.open_store(place / "ck")["train"][1]
+    assert [name for name in version if name.startswith("model.")] == ["model.0.weight"]
+    apart = torch.nn.Sequential(torch.nn.Embedding(5, 4), torch.nn.Linear(4, 5, bias=False))
+    for other in (tied(2), apart):
+        with cairn.torch.Checkpointer(place / "ck", model=other) as ck:
+            assert ck.load() == 1
+        assert torch.equal(other[0].weight, model[0].weight)
+        assert torch.equal(other[1].weight, model[0].weight)
+    assert apart[0].weight is not apart[1].weight
+
+
+class Versioned(torch.nn.Linear):
+    _version = 3
+
+    def _load_from_state_dict(self, state, prefix, metadata, *more):
+        self.loaded = metadata.get("version")
+        super()._load_from_state_dict(state, prefix, metadata, *more)
+
+
+def test_modules_learn_the_version_of_their_state(place):
+    with cairn.torch.Checkpointer(place / "ck", model=Versioned(2, 2)) as ck:
+        ck.save(1)
+    model = Versioned(2, 2)
+    with cairn.torch.Checkpointer(place / "ck", model=model) as ck:
+        assert ck.load() == 1
+    assert model.loaded == 3
 
 
 class Evil:
@@ -139,7 +181,8 @@ class Evil:
 
 def test_nothing_in_a_checkpoint_runs(place):
     with cairn.torch.Checkpointer(place / "ck", state={"evil": Evil()}) as ck:
-        ck.save(1)
+        with pytest.warns(UserWarning, match="weights_only=False"):
+            ck.save(1)
     with cairn.torch.Checkpointer(place / "ck", state={}) as ck:
         with pytest.raises(Exception, match="weights_only=False"):
             ck.load()
