@@ -51,6 +51,7 @@ static const struct method methods[] = {
     {"zstd3", CRN_AWARE, "zstd:3", 0, 0, 0, 1, 0, 0},
     {"lz4", CRN_AWARE, "lz4", 0, 0, 0, 0, 0, 0},
     {"shuffle-zstd1", CRN_AWARE, "shuffle,zstd:1", 0, 0, 0, 0, 0, 0},
+    {"shuffle-lz4", CRN_AWARE, "shuffle,lz4", 0, 0, 0, 0, 0, 0},
     {"bitshuffle-lz4", CRN_AWARE, "bitshuffle,lz4", 0, 0, 0, 0, 0, 0},
     {"delta-planes", CRN_AWARE, "delta,planes", 0, 0, 0, 0, 0, 0},
     {"planes", CRN_AWARE, "planes", 0, 0, 0, 0, 0, 0},
@@ -218,6 +219,7 @@ static void encode_stream(struct job *j, uint32_t stream)
 {
     const struct crn_merge_stream *s = crn_merge_stream(j->plan, stream);
     struct crn_stream_options o = {.type = s->type,
+                                   .bytes = s->bytes,
                                    .key = s->key,
                                    .chooser = j->chooser,
                                    .dedup = j->chooser != NULL,

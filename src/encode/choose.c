@@ -5,8 +5,8 @@
  * nothing. The trials estimate sizes from a sample; speeds are those measured so far. Pipelines
  * whose cost is close to the best then encode the whole chunk, as far as the CPU share allows.
  * The best result is kept, so only the time of the losers is wasted. A variable is tried again
- * when its chunks come out DRIFT larger or smaller than expected; a raw one after 1, 2, 4 and then
- * every RAW_CHECK chunks. The share is one of the time that the bytes seen so far usually take, so
+ * when its chunks come out DRIFT larger or smaller than expected, and after AGAIN chunks, because what
+ * is best may change while the size does not; a raw one after 1, 2, 4 and then every RAW_CHECK chunks. The share is one of the time that the bytes seen so far usually take, so
  * that it grows while chunks are stored raw, which takes no time. */
 #include "encode/choose.h"
 
@@ -26,6 +26,7 @@
 #define CLOSE         1.05  /* ratio of costs below which the whole chunk decides */
 #define DRIFT         0.12
 #define RAW_CHECK     8
+#define AGAIN         256 /* chunks after which a choice is made again, whatever they saved */
 #define GLANCE_MIN    ((size_t)64 << 10)
 #define SAMPLE_MIN    ((uint64_t)16 << 10)
 #define SAMPLE_MAX    ((uint64_t)32 << 10)
@@ -65,7 +66,7 @@ static unsigned family_of(const struct crn_pipe *p)
     unsigned i;
 
     for (i = 0; i < p->n; i++)
-        if (p->stage[i].id == crn_filter_bitshuffle.id ||
+        if (p->stage[i].id == crn_filter_bitshuffle.id || p->stage[i].id == crn_filter_shuffle.id ||
             (p->stage[i].id == crn_filter_lorenzo.id &&
              (p->stage[i].arg & CRN_LORENZO_VALUES) != 0))
             family = p->stage[i].id;
@@ -90,10 +91,10 @@ static void speeds_init(struct crn_chooser *c)
         const struct crn_codec *codec;
         double ns;     /* for words of 8 bytes */
         double narrow; /* added for each halving of the width */
-    } usual[] = {{&crn_codec_raw, 0.1, 0},       {&crn_codec_magnitude, 0.35, 0.15},
-                 {&crn_codec_planes, 0.4, 0.1},  {&crn_codec_zstd, 0.8, 0},
-                 {&crn_codec_lz4, 0.15, 0},      {&crn_filter_bitshuffle, 0.5, 0},
-                 {&crn_filter_lorenzo, 0.7, 0.3}};
+    } usual[] = {{&crn_codec_raw, 0.1, 0},          {&crn_codec_magnitude, 0.35, 0.15},
+                 {&crn_codec_planes, 0.4, 0.1},     {&crn_codec_zstd, 0.8, 0},
+                 {&crn_codec_lz4, 0.15, 0},         {&crn_filter_bitshuffle, 0.5, 0},
+                 {&crn_filter_shuffle, 0.35, 0.05}, {&crn_filter_lorenzo, 0.7, 0.3}};
     size_t i;
     int w;
 
@@ -467,6 +468,8 @@ void crn_choose_learn(struct crn_chooser *c, const char *key, const struct crn_d
         c->stats.drifts += !e->is_stale;
         e->is_stale = 1;
     }
+    if (e->chunks >= AGAIN)
+        e->is_stale = 1;
     e->share += 0.125 * (share - e->share);
 }
 

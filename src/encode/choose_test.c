@@ -4,6 +4,8 @@
  * that the test advances by hand. */
 #include "base/test.h"
 
+#include <math.h>
+
 #include "encode/choose.h"
 #include "encode/chunk.h"
 #include "encode/sample.h"
@@ -182,6 +184,53 @@ static void choices_are_remembered_until_they_drift(void **state)
     crn_chooser_stats(c, &stats);
     assert_int_equal(stats.choices, 202);
     assert_int_equal(stats.drifts, 1);
+    crn_chooser_close(c);
+}
+
+/* Chunks may keep their size while another pipeline becomes better for them. */
+static void choices_are_made_again_after_many_chunks(void **state)
+{
+    struct choose_test_fixture *f = *state;
+    struct crn_chooser *c = chooser_for(f, CRN_AIM_RATIO, 0);
+    struct crn_data data = {.type = CAIRN_F64};
+    struct crn_chooser_stats stats;
+    int i;
+
+    fill_field(f, 256);
+    for (i = 0; i < 600; i++) {
+        (void)choose(f, c, "a", &data);
+        crn_choose_learn(c, "a", &data, N, N / 2, 1000000);
+    }
+    crn_chooser_stats(c, &stats);
+    assert_int_equal(stats.drifts, 0);
+    assert_int_equal(stats.choices, 3);
+    crn_chooser_close(c);
+}
+
+/* Where first differences leave most of the bytes, second ones of the values may leave much less. */
+static void rough_fields_are_predicted_from_slopes(void **state)
+{
+    struct choose_test_fixture *f = *state;
+    struct crn_chooser *c = chooser_for(f, CRN_AIM_RATIO, 0);
+    struct crn_run run = {.elements = N / 8, .stride = {1, 70, 4900}};
+    struct crn_data data = {.type = CAIRN_F64, .nruns = 1, .runs = &run};
+    struct crn_choice choice;
+    size_t i;
+
+    for (i = 0; i < N / 8; i++) {
+        double x = (double)(i % 70) / 21 - 1.3;
+        double y = (double)(i / 70 % 70) / 19 - 1.9;
+        double z =
+            (double)(i / 4900) / 23 - 1.6; /* NOLINT(bugprone-integer-division) whole planes */
+        double d = sqrt(x * x + 1.3 * y * y + 0.8 * z * z + 0.2 * x * y);
+        double v = exp(-d * d / 3) * cos(5 * d + 1) + 1e-14 * crn_rng_unit(&f->rng);
+
+        memcpy(f->src + 8 * i, &v, 8);
+    }
+    choice = choose(f, c, "a", &data);
+    assert_int_equal(choice.pipe.stage[0].id, crn_filter_lorenzo.id);
+    assert_int_not_equal(choice.pipe.stage[0].arg & CRN_LORENZO_TWICE, 0);
+    assert_true(choice.share < 0.7);
     crn_chooser_close(c);
 }
 
@@ -377,6 +426,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(result_of_the_trial_is_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(noise_goes_raw_and_is_looked_at_again, setup, teardown),
         cmocka_unit_test_setup_teardown(choices_are_remembered_until_they_drift, setup, teardown),
+        cmocka_unit_test_setup_teardown(choices_are_made_again_after_many_chunks, setup, teardown),
+        cmocka_unit_test_setup_teardown(rough_fields_are_predicted_from_slopes, setup, teardown),
         cmocka_unit_test_setup_teardown(trials_stay_within_their_share, setup, teardown),
         cmocka_unit_test_setup_teardown(raw_once_is_not_raw_for_ever, setup, teardown),
         cmocka_unit_test_setup_teardown(aims_differ, setup, teardown),

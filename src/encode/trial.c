@@ -17,7 +17,7 @@
 #define LEVEL        1 /* of zstd */
 #define HOPELESS     0.98
 #define PREDICTORS   8
-#define SMOOTH       0.8   /* first differences leave less than that: try second ones */
+#define SMOOTH       0.97  /* first differences leave less than that: try second ones */
 #define SIMPLER      0.995 /* a predictor with more terms must gain this much */
 #define FASTER       0.982 /* and the prediction of values, which decodes more slowly, this much */
 #define SHORT_ROW    6     /* words; shorter rows decode even more slowly */
@@ -274,8 +274,9 @@ static cairn_err try_bytes(struct crn_encode_work *w, const struct crn_data *dat
     return rc;
 }
 
-/* Bits of equal weight side by side, for lz4: little gain for little time. */
-static cairn_err try_bits(struct bench *b, struct trial_list *l, struct crn_errinfo *ei)
+/* Bytes or bits of equal weight side by side, for lz4: little gain for little time. */
+static cairn_err try_fast(struct bench *b, const struct crn_codec *filter, struct trial_list *l,
+                          struct crn_errinfo *ei)
 {
     struct crn_stage_task t = {.work = b->work,
                                .data = b->sample.data,
@@ -289,15 +290,14 @@ static cairn_err try_bits(struct bench *b, struct trial_list *l, struct crn_erri
 
     if (crn_codec_lz4.encode == NULL)
         return CAIRN_OK;
-    rc = crn_filter_bitshuffle.encode(&t, &n, ei);
+    rc = filter->encode(&t, &n, ei);
     if (rc == CAIRN_OK)
         rc = try_bytes(b->work, b->sample.data, b->tmp, n, &crn_codec_lz4, &share, ei);
     if (rc != CAIRN_OK)
         return rc;
     trial_add(l, 0, &crn_codec_lz4, crn_codec_lz4.arg_default, share);
     l->t[l->n - 1].pipe = (struct crn_pipe){
-        .n = 2,
-        .stage = {{crn_filter_bitshuffle.id, 0}, {crn_codec_lz4.id, crn_codec_lz4.arg_default}}};
+        .n = 2, .stage = {{filter->id, 0}, {crn_codec_lz4.id, crn_codec_lz4.arg_default}}};
     return CAIRN_OK;
 }
 
@@ -382,7 +382,9 @@ cairn_err crn_trials(struct crn_encode_work *w, const struct crn_data *data, con
     if (rc == CAIRN_OK && b.sample.words > 1)
         rc = try_numbers(&b, &l, ei);
     if (rc == CAIRN_OK && b.sample.word.width > 1 && b.sample.words >= 8)
-        rc = try_bits(&b, &l, ei);
+        rc = try_fast(&b, &crn_filter_bitshuffle, &l, ei);
+    if (rc == CAIRN_OK && b.sample.word.width > 1)
+        rc = try_fast(&b, &crn_filter_shuffle, &l, ei);
     for (i = 0; i < 2 && rc == CAIRN_OK && b.bytes > 0; i++) {
         if (codecs[i]->encode == NULL)
             continue;
