@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Turns files into a version: opens them, writes them with the flush engine, checks that none
- * has changed meanwhile, commits. */
+/* Turns files into a version: opens them, decides whether the store has them already, waits for the
+ * turn, writes. */
 #include "cli/ingest_impl.h"
 
 #include <errno.h>
@@ -37,11 +37,9 @@ size_t crn_ingest_raise_files(void)
 cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name, const char *hdf5,
                           struct cli_ingest *ret, struct crn_errinfo *ei)
 {
-    struct crn_engine_options opt = crn_engine_configured(cfg);
     struct cli_ingest g = {.cfg = cfg, .fs = crn_fs_default(), .hdf5 = hdf5};
     cairn_err rc;
 
-    opt.nice = CRN_BACKGROUND_NICE;
     rc = crn_check_name("checkpoint name", name, ei);
     if (rc != CAIRN_OK)
         return rc;
@@ -52,104 +50,15 @@ cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name, const 
     (void)signal(SIGIO, SIG_IGN);   /* sent if a conflicting open breaks our probing lease */
     (void)crn_ingest_raise_files(); /* all files of a set are open at once */
     rc = crn_store_open(g.fs, cfg->persistent, 1, &g.store, ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    rc = crn_engine_open(&opt, &g.engine, ei);
     if (rc == CAIRN_OK)
-        rc = crn_engine_encode(g.engine, cfg, name, ei);
-    if (rc != CAIRN_OK)
-        crn_ingest_close(&g);
-    else
         *ret = g;
     return rc;
 }
 
 void crn_ingest_close(struct cli_ingest *g)
 {
-    crn_engine_close(g->engine);
+    crn_ingest_close_engines(g);
     crn_store_close(&g->store);
-}
-/* Writing. ------------------------------------------------------------------------------------- */
-
-static cairn_err check_room(const struct cli_ingest *g, const struct cli_load *l,
-                            struct crn_errinfo *ei)
-{
-    uint64_t need =
-        crn_engine_estimate(g->engine, l->sources, l->ranks) + g->cfg->free_reserve_bytes;
-    char want[32], have[32];
-    struct crn_room room = {0};
-    cairn_err rc;
-
-    rc = crn_fs_check(g->fs->space(g->fs, g->store.dfd, &room), ei, "free space of '%s'",
-                      g->store.path);
-    if (rc != CAIRN_OK || room.bytes >= need)
-        return rc;
-    crn_human_bytes(need, want, sizeof(want));
-    crn_human_bytes(room.bytes, have, sizeof(have));
-    return crn_fail(ei, CAIRN_ENOSPC, ENOSPC, "it needs %s in '%s' and %s are %s", want,
-                    g->store.path, have, room.text);
-}
-
-static cairn_err ingest_publish(struct cli_ingest *g, const struct crn_index *head,
-                                const struct cli_load *l, struct crn_manifest_file *file,
-                                struct cli_ingested *ret, struct crn_errinfo *ei)
-{
-    const struct crn_name_config *nc = crn_config_name(g->cfg, g->name);
-    const struct crn_clock *clock = crn_clock_real();
-    struct crn_manifest m = {.id = head->id,
-                             .version = head->version,
-                             .created_ns = head->created_ns,
-                             .committed_ns = (uint64_t)clock->wall_ns(clock),
-                             .data_bytes = l->bytes,
-                             .ranks = l->ranks,
-                             .nodes = 1,
-                             .nfiles = 1,
-                             .files = file};
-    struct crn_retention policy = {.keep_last = nc->keep_last, .keep_every = nc->keep_every};
-    cairn_err rc;
-
-    memcpy(m.name, g->name, sizeof(m.name));
-    memcpy(m.job, g->cfg->job, sizeof(m.job));
-    rc = crn_store_publish(&g->store, &m, ei);
-    /* Failing to remove old versions does not fail this one. */
-    if (rc == CAIRN_OK && nc->keep_last > 0 &&
-        crn_store_retain(&g->store, g->name, &policy, &ret->retired, NULL) != CAIRN_OK)
-        ret->retired = 0;
-    return rc;
-}
-
-static cairn_err write_version(struct cli_ingest *g, struct cli_set *set, int64_t version,
-                               struct cli_load *l, struct cli_ingested *ret, struct crn_errinfo *ei)
-{
-    struct crn_index head = {
-        .version = version, .files = 1, .ranks = l->ranks, .nodes = 1, .created_ns = l->newest_ns};
-    struct crn_manifest_file file = {0};
-    struct crn_flush_stats stats = {0};
-    cairn_err rc = CAIRN_OK;
-
-    g->id.seq++;
-    head.id = g->id;
-    memcpy(head.name, g->name, sizeof(head.name));
-    if (g->is_encoding)
-        rc = crn_load_variables(g, l, ei);
-    if (rc == CAIRN_OK)
-        rc = check_room(g, l, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_engine_write(g->engine, &g->store, &head, l->sources, l->ranks, NULL, &file,
-                              &stats, ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    rc = crn_load_check(g, set, l, ei);
-    if (rc == CAIRN_OK)
-        rc = ingest_publish(g, &head, l, &file, ret, ei);
-    if (rc != CAIRN_OK &&
-        crn_store_discard_data(&g->store, g->name, version, file.name, NULL) != CAIRN_OK)
-        rc = crn_err_context(ei, rc, "'%s' is left over, a sweep removes it", file.name);
-    ret->file_bytes = file.bytes;
-    ret->seconds = (double)stats.total_ns * 1e-9;
-    crn_flush_stats_free(&stats);
-    crn_manifest_file_free(&file);
-    return rc;
 }
 
 /* Waits for the broker's grant first. */
@@ -169,7 +78,7 @@ static cairn_err write_in_turn(struct cli_ingest *g, struct cli_set *set, int64_
     rc = crn_kept_turn_begin(&options, &turn, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = write_version(g, set, version, l, ret, ei);
+    rc = crn_ingest_write(g, set, version, l, ret, ei);
     crn_kept_turn_end(turn);
     return rc;
 }

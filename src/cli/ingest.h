@@ -23,7 +23,8 @@ struct cli_ingest {
     const struct crn_fs *fs;
     char name[CAIRN_MAX_NAME];
     struct crn_store store;
-    struct crn_engine *engine;
+    struct crn_engine **engines; /* one for each data file of a version */
+    uint32_t nengines;
     struct crn_capture_id id;
     const char *hdf5;
     struct crn_log log;

@@ -19,13 +19,19 @@ struct cli_load {
 CAIRN_CHECKED cairn_err crn_ingest_make_durable(const struct cli_ingest *g, int64_t version,
                                                 struct crn_errinfo *ei);
 
+/* ingest_write.c. Writes the data files, checks that no file has changed meanwhile, commits. */
+CAIRN_CHECKED cairn_err crn_ingest_write(struct cli_ingest *g, struct cli_set *set, int64_t version,
+                                         struct cli_load *l, struct cli_ingested *ret,
+                                         struct crn_errinfo *ei);
+void crn_ingest_close_engines(struct cli_ingest *g);
+
 /* ingest_load.c. Also close a load that failed to open. */
 CAIRN_CHECKED cairn_err crn_load_open(const struct cli_ingest *g, struct cli_set *set,
                                       struct cli_load *l, struct crn_errinfo *ei);
 void crn_load_close(const struct cli_ingest *g, struct cli_load *l);
-/* Looks for variables inside all files; files that are not understood stay bytes. */
-CAIRN_CHECKED cairn_err crn_load_variables(const struct cli_ingest *g, struct cli_load *l,
-                                           struct crn_errinfo *ei);
+/* Looks for variables inside the files of n ranks; files that are not understood stay bytes. */
+CAIRN_CHECKED cairn_err crn_load_variables(const struct cli_ingest *g, struct crn_source *sources,
+                                           uint32_t n, struct crn_errinfo *ei);
 /* Are all files unchanged since they were opened, and is nobody writing them? */
 CAIRN_CHECKED cairn_err crn_load_check(const struct cli_ingest *g, const struct cli_set *set,
                                        const struct cli_load *l, struct crn_errinfo *ei);

@@ -71,17 +71,17 @@ static cairn_err ingest_load_describe(const struct cli_file *f, size_t n, char *
     return CAIRN_OK;
 }
 
-cairn_err crn_load_variables(const struct cli_ingest *g, struct cli_load *l, struct crn_errinfo *ei)
+cairn_err crn_load_variables(const struct cli_ingest *g, struct crn_source *sources, uint32_t n,
+                             struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
     uint32_t r;
 
-    for (r = 0; rc == CAIRN_OK && r < l->ranks; r++) {
+    for (r = 0; rc == CAIRN_OK && r < n; r++) {
         struct crn_parts *parts = NULL;
 
-        rc = crn_parts_open(g->fs, &l->sources[r].shard, l->sources[r].region_fd, g->hdf5, &parts,
-                            ei);
-        l->sources[r].parts = parts;
+        rc = crn_parts_open(g->fs, &sources[r].shard, sources[r].region_fd, g->hdf5, &parts, ei);
+        sources[r].parts = parts;
     }
     return rc;
 }

@@ -276,6 +276,58 @@ class Encoding(Case):
         self.assertEqual(self.ingest("heat@1", "--set", "encode=adaptive"), want)
 
 
+class SeveralFiles(Case):
+    def data_files(self, version=1):
+        return sorted(p.name for p in (self.dir / "heat" / str(version)).glob("data-*"))
+
+    def ingest(self, *words, **more):
+        return self.cairn("ingest", "--as", "heat", "--pattern", PATTERN, *words,
+                          *sorted(self.out.iterdir()), **more)
+
+    def test_ranks_share_files(self):
+        want = self.write_set(1, ranks=7)
+        for files, encode, there in [("3", "none", 3), ("3", "adaptive", 3), ("40", "adaptive", 7),
+                                     ("1:4", "none", 1), ("1", "adaptive", 1)]:
+            words = ["--set", f"files={files}", "--set", f"encode={encode}"]
+            self.ingest("-f", *words)
+            self.assertEqual(len(self.data_files()), there)
+            self.assertEqual(self.restore("heat@1"), want)
+            self.cairn("verify", "heat@1")
+            self.assertIn("was there already", self.ingest(*words)[0])
+            self.cairn("rm", "heat@1")
+
+    def test_removes_what_the_version_holds(self):
+        want = self.write_set(1, ranks=5)
+        self.ingest("--set", "files=2", "--remove")
+        self.assertEqual(self.left(), [])
+        self.assertEqual(self.restore("heat@1"), want)
+
+    def test_watch(self):
+        want = self.write_set(4)
+        self.cairn(*self.watch_words("--once", "--set", "files=2"))
+        self.assertEqual(len(self.data_files(4)), 2)
+        self.assertEqual(self.restore("heat@4"), want)
+
+    @unittest.skipUnless(HAS_FAULTS, "built without fault injection")
+    def test_a_failure_of_one_leaves_nothing(self):
+        want = self.write_set(1, ranks=4)
+        failed = 0
+        for at in range(1, 25):
+            fault = f"at={at},action=fail,errno=5,ops=write+sync"
+            done = subprocess.run(
+                self.command("ingest", "--as", "heat", "--pattern", PATTERN, "--set", "files=3",
+                             *sorted(self.out.iterdir())),
+                env={**self.env, "CAIRN_FAULT_FS": fault}, capture_output=True)
+            failed += done.returncode != 0
+            if self.versions():  # a failed fsync of the directory: it is there, perhaps not for good
+                self.assertEqual(self.restore("heat@1"), want)
+                self.cairn("rm", "heat@1")
+            else:
+                self.assertNotEqual(done.returncode, 0)
+                self.assertEqual(self.data_files(), [], done.stderr)
+        self.assertGreater(failed, 8)
+
+
 class Restore(Case):
     def test_does_not_replace(self):
         want = self.write_set(1)
