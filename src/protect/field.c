@@ -71,7 +71,9 @@ void crn_field_add(uint8_t *dst, const uint8_t *src, uint8_t factor, size_t n)
     size_t part;
 
     if (factor > 1) {
-        gf_vect_mul_init(factor, tables);
+        /* Its layout is that of ec_encode_data_update on this processor: since ISA-L 2.31 with GFNI not that of
+         * gf_vect_mul_init. */
+        ec_init_tables(1, 1, &factor, tables);
         for (; n > 0; n -= part, dst += part, src += part) {
             unsigned char *out = dst;
 
