@@ -35,6 +35,8 @@ ReturnToService=2
 KillWait=5
 CompleteWait=0
 UnkillableStepTimeout=30
+Prolog={etc}/prolog
+PrologFlags=Alloc
 Epilog={etc}/epilog
 NodeName=node[1-{hosts}] CPUs=4 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
@@ -70,8 +72,9 @@ class Slurm:
         self.etc.mkdir(mode=0o755)
         (self.etc / "state").mkdir()
         (self.etc / "munge").mkdir(mode=0o700)
-        (self.etc / "epilog").write_text("#!/bin/bash\n")
-        (self.etc / "epilog").chmod(0o755)
+        for script in ("prolog", "epilog"):
+            (self.etc / script).write_text("#!/bin/bash\n")
+            (self.etc / script).chmod(0o755)
         self.conf = self.etc / "slurm.conf"
         self.conf.write_text(CONFIGURATION.format(etc=self.etc, hosts=count))
         (self.etc / "mpi.conf").write_text("PMIxCliTmpDirBase=/dev/shm\n")

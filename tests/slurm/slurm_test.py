@@ -27,6 +27,8 @@ def require(condition, what):
 def settings(sl, **more):
     """The environment of a job: versions on the shared file system, the rest on the hosts."""
     return MPI | {"CAIRN_PERSISTENT": sl.shared / "store", "CAIRN_RUN_DIR": "/dev/shm/run",
+                  # An epilog looks there: it has not the job's variables.
+                  "CAIRN_SHM_DIR": "/dev/shm",
                   "CAIRN_BLOCK_BYTES": "1M", "CAIRN_BLOCKS": "2", "CAIRN_LOG_LEVEL": "info",
                   "CAIRN_FREE_RESERVE_BYTES": "0", "CAIRN_PERIOD": "365d"} | more
 
@@ -78,7 +80,7 @@ def signal():
                                                      CAIRN_WALL_LIMIT="100h"))
     out = sl.until(job, "COMPLETED", "FAILED", "TIMEOUT")
     require_last(sl, out)
-    require("1 starts, 0 failures" in out, out)
+    require("1 start, 0 failures" in out, out)
     finish(sl, 10)
 
 
@@ -133,31 +135,58 @@ def mpirun():
     marks = began_and_ended(out)
     require([what for what, _ in marks] == ["began", "began", "ended"] and marks[1:] == [("began", "10"),
             ("ended", "40")], out)
-    require("2 starts, 1 failures" in out, out)
+    require("2 starts, 1 failure" in out, out)
     job = sl.sbatch(f"{line} 100000000", "-N2", **settings(sl, JOB_STEP_MS=10))
     sl.until_output(job, "began 40")
     sl.on(CAIRN, "--dir", sl.shared / "store", "halt", "now")
     require_last(sl, sl.until(job, "COMPLETED", "FAILED"))
 
 
+def install(sl, script):
+    """Slurm runs the shipped prolog or epilog, with the test's directories."""
+    shipped = (slurm.SOURCE / "dist/slurm" / script).read_text()
+    (sl.etc / script).write_text(
+        shipped.replace("/lustre/%u/checkpoints", f"{sl.shared}/store")
+        .replace(f"/var/log/cairn/{script}.log", f"{sl.shared}/{script}.$(hostname)")
+        .replace("-- cairn drain", f"-- env CAIRN_RUN_DIR=/dev/shm/run CAIRN_SHM_DIR=/dev/shm "
+                 f"CAIRN_FREE_RESERVE_BYTES=0 {CAIRN} drain"))
+
+
+def said(sl, script):
+    return "".join(p.read_text() for p in sl.shared.glob(f"{script}.*"))
+
+
+def leave_capture(sl):
+    """A job whose ranks die with version 10 in memory only: it is written slower than the job lives."""
+    job = sl.sbatch(f"srun {JOB} 100000000; exit 0", "-N2",
+                    **settings(sl, CAIRN_BANDWIDTH="20K", JOB_DIE=15))
+    sl.until(job, "COMPLETED", "FAILED")
+
+
 def epilog():
     """The ranks are killed with a checkpoint in memory only; the epilog saves it before Slurm gives the
     node to another job."""
     sl = Slurm(2)
-    shipped = (slurm.SOURCE / "dist/slurm/epilog").read_text()
-    (sl.etc / "epilog").write_text(
-        shipped.replace("/lustre/%u/checkpoints", f"{sl.shared}/store")
-        .replace("/var/log/cairn/epilog.log", f"{sl.shared}/epilog.$(hostname)")
-        .replace("-- cairn drain", f"-- env CAIRN_RUN_DIR=/dev/shm/run CAIRN_FREE_RESERVE_BYTES=0 "
-                 f"{CAIRN} drain"))
-    # Slower than the job lives: what is captured is not committed when the ranks die.
-    job = sl.sbatch(f"srun {JOB} 100000000; exit 0", "-N2",
-                    **settings(sl, CAIRN_BANDWIDTH="20K", JOB_DIE=15))
-    sl.until(job, "COMPLETED", "FAILED")
+    install(sl, "epilog")
+    leave_capture(sl)
     sl.wait(lambda: len(list(sl.shared.glob("epilog.*"))) == 2, "epilogs ran")
-    sl.wait(lambda: versions(sl) == [10], "the epilogs have saved version 10")
-    said = "".join(p.read_text() for p in sl.shared.glob("epilog.*"))
-    require("job@10" in said, f"the epilogs say: {said}")
+    sl.wait(lambda: versions(sl) == [10] or "nothing to drain" in said(sl, "epilog"),
+            "the epilogs have saved version 10")
+    require("job@10" in said(sl, "epilog"), f"the epilogs say: {said(sl, 'epilog')}")
+    finish(sl, 10)
+
+
+def prolog():
+    """Without an epilog the prolog of the next job saves what the dead ranks left, before that job starts."""
+    sl = Slurm(2)
+    leave_capture(sl)
+    require(versions(sl) == [], f"saved too early: {versions(sl)}")
+    install(sl, "prolog")
+    job = sl.sbatch("true", "-N2", "--wait", **settings(sl))
+    sl.until(job, "COMPLETED", "FAILED")
+    sl.wait(lambda: versions(sl) == [10] or said(sl, "prolog").count("nothing to drain") == 2,
+            "the prologs have saved version 10")
+    require("job@10" in said(sl, "prolog"), f"the prologs say: {said(sl, 'prolog')}")
     finish(sl, 10)
 
 
