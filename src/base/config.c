@@ -413,9 +413,35 @@ static int is_foreign_variable(const char *key)
     return strncmp(key, "FAULT_", 6) == 0 || strncmp(key, "TEST_", 5) == 0;
 }
 
+/* Variables that are no keys. Names that do not fit are left out. */
+struct strangers {
+    char names[160];
+    unsigned n;
+};
+
+static void name_stranger(struct strangers *s, const char *variable)
+{
+    size_t used = strlen(s->names);
+
+    if (used + strlen(variable) + 3 > sizeof(s->names))
+        return;
+    (void)snprintf(s->names + used, sizeof(s->names) - used, "%s%s", s->n > 0 ? ", " : "",
+                   variable);
+    s->n++;
+}
+
+static void warn_of_strangers(struct crn_config *cfg, const struct strangers *s)
+{
+    if (s->n > 0 && cfg->retired[0] == '\0')
+        (void)snprintf(cfg->retired, sizeof(cfg->retired), "variable%s %s %s ignored",
+                       s->n == 1 ? "" : "s", s->names,
+                       s->n == 1 ? "is not a configuration key; it is"
+                                 : "are not configuration keys; they are");
+}
+
 /* A variable that resembles no key is another program's, such as a module file's CAIRN_VERSION. One
  * that does is a typing error, and stays one. */
-static int is_stranger(struct crn_config *cfg, const char *key, const char *what)
+static int is_stranger(struct strangers *s, const char *key, const char *variable)
 {
     const struct crn_retired *r;
     const char *near = config_nearest(key);
@@ -425,14 +451,13 @@ static int is_stranger(struct crn_config *cfg, const char *key, const char *what
             return 0;
     if (find_key(key) != NULL || (near != NULL && 3 * config_edits(key, near, FAR) <= strlen(near)))
         return 0;
-    if (cfg->retired[0] == '\0')
-        (void)snprintf(cfg->retired, sizeof(cfg->retired),
-                       "%s is not a configuration key; it is ignored", what);
+    name_stranger(s, variable);
     return 1;
 }
 
 cairn_err crn_config_env(struct crn_config *cfg, char *const *environment, struct crn_errinfo *ei)
 {
+    struct strangers strangers = {.n = 0};
     char key[80];
     char what[96];
 
@@ -453,12 +478,13 @@ cairn_err crn_config_env(struct crn_config *cfg, char *const *environment, struc
         (void)snprintf(what, sizeof(what), "variable CAIRN_%s", key);
         for (i = 0; i < n; i++)
             key[i] = (char)tolower((unsigned char)key[i]);
-        if (is_stranger(cfg, key, what))
+        if (is_stranger(&strangers, key, what + sizeof("variable ") - 1))
             continue;
         rc = crn_config_set(cfg, key, equals + 1, what, ei);
         if (rc != CAIRN_OK)
             return rc;
     }
+    warn_of_strangers(cfg, &strangers);
     return CAIRN_OK;
 }
 

@@ -124,9 +124,8 @@ struct crn_config {
     struct crn_name_config names;      /* defaults for every name */
     struct crn_name_config *overrides; /* owned */
     size_t noverrides;
-    char retired
-        [160]; /* warning about the first setting that is retired, or variable that is no key;
-                          empty: none */
+    /* A warning: a setting that is retired, or the variables that are no keys; empty: none. */
+    char retired[256];
 };
 
 void crn_config_defaults(struct crn_config *cfg);

@@ -145,10 +145,14 @@ static void variables_are_checked_like_keys(void **state)
         "CAIRN_FAULT_FS=z", NULL};
     char *bad[] = {"CAIRN_BLOKS=9", NULL};
     char *foreign[] = {"CAIRN_VERSION=0.1", "CAIRN_BLOCKS=7", NULL};
+    char longest[300] = "CAIRN_";
+    char *strange[] = {"CAIRN_LIBRARY=x", "CAIRN_SITE=y", longest, longest, NULL};
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_config cfg;
 
     (void)state;
+    memset(longest + 6, 'L', 200);
+    longest[206] = '=';
     crn_config_defaults(&cfg);
     assert_ok(crn_config_env(&cfg, good, ei));
     assert_int_equal(cfg.blocks, 9);
@@ -159,6 +163,10 @@ static void variables_are_checked_like_keys(void **state)
     assert_ok(crn_config_env(&cfg, foreign, ei)); /* as module files set it: said, not fatal */
     assert_non_null(strstr(cfg.retired, "variable CAIRN_VERSION is not a configuration key"));
     assert_int_equal(cfg.blocks, 7);
+    cfg.retired[0] = '\0';
+    assert_ok(crn_config_env(&cfg, strange, ei)); /* all are named, as far as they fit */
+    assert_non_null(strstr(cfg.retired, "variables CAIRN_LIBRARY, CAIRN_SITE, CAIRN_LL"));
+    assert_non_null(strstr(cfg.retired, "LLL are not configuration keys; they are ignored"));
     crn_config_fini(&cfg);
 }
 
