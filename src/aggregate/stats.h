@@ -69,6 +69,8 @@ struct crn_flush_stats {
     int64_t copy_ns;     /* the longest copy of a rank, while the application waited */
     int64_t captured_ns; /* since the capture: all ranks had captured */
     int64_t local_ns;    /* since the capture: the local copy was durable */
+    int64_t
+        protected_ns; /* since the capture: all sets were protected, if before this file was whole */
     uint64_t blocks, block_bytes, most_blocks;
     uint64_t pool_waits; /* waits for a free block to receive into */
     int64_t pool_ns;

@@ -56,6 +56,7 @@ static void fill(struct crn_flush_stats *s)
     s->copy_ns = 1005;
     s->captured_ns = 1006;
     s->local_ns = 1007;
+    s->protected_ns = 1008;
     s->blocks = 4;
     s->block_bytes = 65536;
     s->most_blocks = 3;

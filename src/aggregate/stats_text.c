@@ -76,10 +76,11 @@ static void put_all(FILE *out, const struct crn_flush_stats *s)
                   "pool %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64 "\n"
                   "queue %" PRIu64 " %" PRId64 "\n"
                   "held %" PRId64 "\n"
-                  "levels %" PRId64 " %" PRId64 " %" PRId64 "\n",
+                  "levels %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n",
                   s->bytes, s->remote_bytes, s->assisted_bytes, s->write_ns, s->finish_ns,
                   s->total_ns, s->blocks, s->block_bytes, s->most_blocks, s->pool_waits, s->pool_ns,
-                  s->queue_waits, s->queue_ns, s->held_ns, s->copy_ns, s->captured_ns, s->local_ns);
+                  s->queue_waits, s->queue_ns, s->held_ns, s->copy_ns, s->captured_ns, s->local_ns,
+                  s->protected_ns);
     put_writers(out, s);
     for (i = 0; i < s->npeers; i++) {
         const struct crn_peer_stats *p = &s->peer[i];
@@ -265,6 +266,7 @@ static int take_head(const struct line *l, struct crn_flush_stats *s)
         s->copy_ns = l->v[0];
         s->captured_ns = l->v[1];
         s->local_ns = l->v[2];
+        s->protected_ns = l->v[3];
     } else if (strcmp(l->word, "counts") == 0) {
         return take_counts(l, s);
     }

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/flush_stats.h"
-
 /* The slowest node counts. 0: the node did not measure it. */
 static void take_longer(double *longest_s, int64_t ns)
 {
@@ -16,10 +14,11 @@ static void take_longer(double *longest_s, int64_t ns)
         *longest_s = s;
 }
 
-static void take_flush(const struct cli_flush *f, struct cli_level_times *t)
+void crn_level_times_take(const struct cli_flush *f, struct cli_level_times *t)
 {
     size_t i;
 
+    t->copy_s = t->captured_s = t->local_s = t->protected_s = t->flush_s = -1;
     for (i = 0; i < f->n; i++) {
         const struct crn_flush_stats *s = &f->leader[i].s;
 
@@ -28,6 +27,7 @@ static void take_flush(const struct cli_flush *f, struct cli_level_times *t)
         take_longer(&t->copy_s, s->copy_ns);
         take_longer(&t->captured_s, s->captured_ns);
         take_longer(&t->local_s, s->local_ns);
+        take_longer(&t->protected_s, s->protected_ns);
         take_longer(&t->flush_s, s->total_ns);
     }
 }
@@ -47,6 +47,7 @@ static cairn_err level_times_one(const struct crn_store *st, const char *name,
         .copy_s = -1,
         .captured_s = -1,
         .local_s = -1,
+        .protected_s = -1,
         .persistent_s =
             e->committed_ns > e->created_ns ? (double)(e->committed_ns - e->created_ns) * 1e-9 : 0,
         .flush_s = -1};
@@ -54,7 +55,7 @@ static cairn_err level_times_one(const struct crn_store *st, const char *name,
     if (rc != CAIRN_OK)
         return rc;
     if (crn_cli_flush_load(st, &m, &f, &none) == CAIRN_OK) {
-        take_flush(&f, ret);
+        crn_level_times_take(&f, ret);
         crn_cli_flush_free(&f);
     }
     crn_manifest_free(&m);

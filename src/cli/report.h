@@ -5,6 +5,7 @@
 
 #include "cli/events.h"
 #include "cli/flush_stats.h"
+#include "cli/level_times.h"
 
 /* The stages of a version, in seconds; all zero if its flush left no statistics. The clocks of
  * several hosts take part, so a stage is never less than 0. */
@@ -13,6 +14,7 @@ struct report_times {
     double waited_s;  /* from the capture until the first leader began to write */
     double written_s; /* until the last data file was whole */
     double commit_s;  /* until the version was committed */
+    struct cli_level_times level;
 };
 
 struct report_name {
@@ -46,6 +48,7 @@ void crn_page_name(FILE *out, const struct report_name *r);
 void crn_chart_sizes(FILE *out, const struct report_name *r);
 void crn_chart_ratios(FILE *out, const struct report_name *r);
 void crn_chart_stages(FILE *out, const struct report_name *r);
+void crn_chart_timeline(FILE *out, const struct report_name *r);
 void crn_chart_leaders(FILE *out, const struct report_name *r);
 
 #endif

@@ -270,6 +270,55 @@ void crn_chart_stages(FILE *out, const struct report_name *r)
     chart_end(&c);
 }
 
+/* When each version was captured and when it was persistent, on the clock of the run. A bar is at least
+ * two pixels wide. */
+void crn_chart_timeline(FILE *out, const struct report_name *r)
+{
+    struct chart c = {.out = out, .label = label_seconds};
+    uint64_t begin = UINT64_MAX;
+    char before[32];
+    size_t i, n = 0, first = 0;
+
+    for (i = r->catalog.n; i-- > 0 && n < ROWS;) {
+        const struct crn_version_entry *e = &r->catalog.v[i];
+
+        if (e->state != CRN_VERSION_OK || e->created_ns == 0)
+            continue;
+        n++;
+        first = i;
+        begin = e->created_ns < begin ? e->created_ns : begin;
+    }
+    for (i = first; i < r->catalog.n; i++) {
+        double end = (double)r->catalog.v[i].committed_ns - (double)begin;
+
+        c.most = end * 1e-9 > c.most ? end * 1e-9 : c.most;
+    }
+    c.height = (int)n * ROW + 32;
+    chart_round(&c);
+    chart_begin(&c, "Times of captures and commits", r->name);
+    chart_scale(&c);
+    for (i = r->catalog.n, n = 0; i-- > first;) {
+        const struct crn_version_entry *e = &r->catalog.v[i];
+        double from = ((double)e->created_ns - (double)begin) * 1e-9;
+        double took = ((double)e->committed_ns - (double)e->created_ns) * 1e-9;
+        double least = 2 * c.most / (WIDTH - LEFT - RIGHT);
+        double y = (double)n * ROW + 3, end;
+
+        if (e->state != CRN_VERSION_OK || e->created_ns == 0)
+            continue;
+        n++;
+        (void)fprintf(out,
+                      "<g><title>version %" PRId64 ": captured after %.6g s, persistent %.6g s "
+                      "later</title>",
+                      e->version, from, took);
+        end = chart_bar(&c, "s1", LEFT + (WIDTH - LEFT - RIGHT) * from / c.most, y, ROW - 6,
+                        took > least ? took : least);
+        (void)snprintf(before, sizeof(before), "%" PRId64, e->version);
+        bar_texts(&c, before, y + 11, end, took > 0 ? took : 0);
+    }
+    chart_end(&c);
+}
+
 static int leader_height(const struct crn_flush_stats *s)
 {
     return ROW + 5 * (int)s->nwriters;

@@ -30,6 +30,8 @@ static void report_stages(const struct crn_version_entry *e, const struct cli_fl
     ret->waited_s = report_later(e->created_ns, begin);
     ret->written_s = report_later(begin, end);
     ret->commit_s = report_later(end, e->committed_ns);
+    crn_level_times_take(f, &ret->level);
+    ret->level.persistent_s = report_later(e->created_ns, e->committed_ns);
 }
 
 /* Statistics are an extra: a version without them is shown without stages. */
@@ -139,6 +141,12 @@ double crn_report_writer_rate(const struct crn_writer_stats *w)
 
 /* JSON. ---------------------------------------------------------------------------------------- */
 
+static void json_level(struct crn_json *j, const char *key, double seconds)
+{
+    if (seconds >= 0)
+        crn_json_f64(j, key, seconds);
+}
+
 static void json_version(struct crn_json *j, const struct report_name *r, size_t i)
 {
     const struct crn_version_entry *e = &r->catalog.v[i];
@@ -162,6 +170,11 @@ static void json_version(struct crn_json *j, const struct report_name *r, size_t
         crn_json_f64(j, "written_s", t->written_s);
         crn_json_f64(j, "commit_s", t->commit_s);
         crn_json_f64(j, "bytes_per_s", crn_report_rate(r, i));
+        json_level(j, "copy_s", t->level.copy_s);
+        json_level(j, "all_captured_s", t->level.captured_s);
+        json_level(j, "local_s", t->level.local_s);
+        json_level(j, "protected_s", t->level.protected_s);
+        json_level(j, "persistent_s", t->level.persistent_s);
     }
     crn_json_end_object(j);
 }

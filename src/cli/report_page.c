@@ -147,6 +147,32 @@ static void put_versions(FILE *out, const struct report_name *r)
     put_foot(out);
 }
 
+/* How long after the capture each level was reached, of versions that have statistics. */
+static void put_levels(FILE *out, const struct report_name *r)
+{
+    static const char *const words[] = {"#Version", "#Copy",      "#Captured",
+                                        "#Local",   "#Protected", "#Persistent"};
+    char id[CAIRN_MAX_NAME + 16];
+    size_t i, k;
+
+    (void)snprintf(id, sizeof(id), "levels-%s", r->name);
+    PUT_HEAD(out, id, words);
+    for (i = r->catalog.n; i-- > 0;) {
+        const struct cli_level_times *t = &r->times[i].level;
+        const double level[] = {t->copy_s, t->captured_s, t->local_s, t->protected_s,
+                                t->persistent_s};
+
+        if (!r->times[i].is_known)
+            continue;
+        (void)fprintf(out, "<tr><th scope=\"row\" class=\"n\">%" PRId64 "</th>",
+                      r->catalog.v[i].version);
+        for (k = 0; k < sizeof(level) / sizeof(level[0]); k++)
+            put_seconds(out, level[k] >= 0, level[k]);
+        (void)fputs("</tr>\n", out);
+    }
+    put_foot(out);
+}
+
 static void put_leaders(FILE *out, const struct report_name *r)
 {
     static const char *const words[] = {"File", "#Node", "#Writer", "#Data", "#Took", "#Bandwidth"};
@@ -259,6 +285,13 @@ static void put_pictures(FILE *out, const struct report_name *r)
         (void)fputs("<h3>From the capture to the commit</h3>\n", out);
         put_key(out, "captured, waits in memory", "being written", "being committed");
         crn_chart_stages(out, r);
+        (void)fputs("<h3>Timeline</h3>\n", out);
+        put_key(out, "from the capture until persistent", NULL, NULL);
+        crn_chart_timeline(out, r);
+        (void)fputs("<h3>Levels</h3>\n<p>Copy: the application waited. The others: how long after "
+                    "the capture each level was reached, on the slowest node.</p>\n",
+                    out);
+        put_levels(out, r);
     }
     (void)fputs("<h3>Sizes</h3>\n", out);
     put_key(out, "data", "stored", NULL);
@@ -281,8 +314,8 @@ void crn_page_name(FILE *out, const struct report_name *r)
     crn_human_bytes(data, data_text, sizeof(data_text));
     crn_human_bytes(stored, stored_text, sizeof(stored_text));
     (void)fprintf(
-        out, "<section id=\"%s\"><h2>%s</h2><p>%zu versions, %zu whole; %s of data in %s.</p>\n",
-        r->name, r->name, r->catalog.n, whole, data_text, stored_text);
+        out, "<section id=\"%s\"><h2>%s</h2><p>%zu version%s, %zu whole; %s of data in %s.</p>\n",
+        r->name, r->name, r->catalog.n, CLI_S(r->catalog.n), whole, data_text, stored_text);
     put_restart(out, r);
     if (r->catalog.n > 0)
         put_pictures(out, r);

@@ -168,6 +168,8 @@ static void events_act(struct crn_job *job, struct crn_action *a)
         crn_job_count(job, item, a->msg.end.error.code, a->msg.end.committed_ns);
         return;
     case CRN_ACT_PROTECTED:
+        atomic_store(&crn_data(item)->protected_ns,
+                     (uint64_t)crn_clock_real()->wall_ns(crn_clock_real()));
         crn_ward_done(job, item);
         return;
     case CRN_ACT_ENDED:

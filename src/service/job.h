@@ -36,6 +36,7 @@ struct crn_item_data {
     char local[CRN_FILE_NAME];       /* the local copy of this node; empty: none */
     uint64_t captured_ns;            /* wall clock: all ranks had captured; set before any task */
     uint64_t local_ns;               /* wall clock, flusher: the local copy was durable; 0: none */
+    _Atomic uint64_t protected_ns;   /* wall clock, service thread: all sets are; 0: not yet */
     struct crn_flow_part flow;       /* group.c: what followers have described */
     struct crn_aid *aid;             /* assist.c; NULL: no assistant yet */
     struct crn_ward *ward;           /* parity.c; NULL: not protected, or not yet */

@@ -162,6 +162,7 @@ static void keep_stats(struct crn_job *job, const struct crn_item *item, const s
     stats->copy_ns = (int64_t)item->copy_ns;
     stats->captured_ns = since_capture(item, crn_data(item)->captured_ns);
     stats->local_ns = since_capture(item, crn_data(item)->local_ns);
+    stats->protected_ns = since_capture(item, atomic_load(&crn_data(item)->protected_ns));
     stats->node = job->node;
     stats->first_node = crn_node_group_first(job->core);
     if (crn_flush_stats_keep(stats, st, head, file, &ei) != CAIRN_OK)

@@ -101,7 +101,13 @@ class Report(unittest.TestCase):
         (name,) = told["names"]
         self.check_versions(page, name)
         self.assertTrue(all(v["written_s"] > 0 and v["bytes_per_s"] > 0 for v in name["versions"]))
-        self.assertEqual(len(page.pictures), 4)
+        self.assertEqual(len(page.pictures), 5)
+        levels = page.tables["levels-heat"][1:]
+        self.assertEqual(len(levels), len(name["versions"]))
+        for row, v in zip(levels, reversed(name["versions"])):
+            for value, key in zip(row[1:], ("copy_s", "all_captured_s", "local_s", "protected_s", "persistent_s")):
+                self.assertEqual(value, v.get(key, "-"), key)
+            self.assertGreater(v["persistent_s"], 0)
         stats = json.loads(self.cairn("show", "--stats", "--json", f"heat@{name['flush']['version']}"))
         self.assertEqual(name["flush"]["leaders"], stats["leaders"])
         rows = page.tables["leaders-heat"][1:]
@@ -141,6 +147,8 @@ class Report(unittest.TestCase):
         shutil.copytree(STORE, self.tmp / "copy")
         file, page, _ = self.page(self.tmp / "copy")
         browser = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                   "--disable-quic", "--no-first-run", "--disable-background-networking",
+                   "--disable-component-update", "--disable-sync",
                    f"--user-data-dir={self.tmp}/profile", "--enable-logging=stderr"]
         done = subprocess.run([*browser, "--dump-dom", f"file://{file}"], capture_output=True, text=True,
                               check=True)
