@@ -108,6 +108,7 @@ static const char leaders_script[] =
     "set xlabel 'leader (node)' offset 0,0.5\n"
     "set ylabel 'time ('.unit.')'\n"
     "rate(s,r) = s > 0.07*total_max ? sprintf('%g MB/s',r) : ''\n"
+    "if (total_records < 4) { set xrange [-2:total_records+1] }\n"
     "plot 'flush.dat' index 0 using 1:(($3+$4+$5)*k):xtic(2)" BAR GREY " title 'index, fsync', \\\n"
     "  '' index 0 using 1:(($3+$4)*k)" BAR BLUE " title 'local data', \\\n"
     "  '' index 0 using 1:($3*k)" BAR ORANGE " title 'received data', \\\n"
@@ -116,9 +117,28 @@ static const char leaders_script[] =
     "  '' index 0 using 1:($6*k) with points pt 2 ps 1 lc rgb 'black' title 'all of it', \\\n"
     "  total_mean*k with lines dt 3 lw 2 lc rgb 'black' title 'average'\n";
 
+/* One leader: its threads once. */
+static void put_writers_script_one(FILE *out, const struct crn_flush_stats *s)
+{
+    (void)fprintf(out,
+                  "set label 1 'threads of node %" PRIu32 "' font ',13'\n"
+                  "set xlabel 'thread' offset 0,0.5\n"
+                  "set xrange [-2:%" PRIu32 "]\n"
+                  "plot 'flush.dat' index 1 using 1:(($2+$3)*k):xtic(1)" BAR BLUE
+                  " title 'local data', \\\n"
+                  "  '' index 1 using 1:($2*k)" BAR ORANGE " title 'received data', \\\n"
+                  "  '' index 1 using ($1-0.5):($4*k):(1):(0)" LINE "title 'all threads'\n",
+                  s->node, s->nwriters + 1);
+}
+
 static void put_writers_script(FILE *out, const struct crn_flush_stats *fast,
                                const struct crn_flush_stats *slow)
 {
+    (void)fputs("set xrange [*:*]\n", out);
+    if (fast == slow) {
+        put_writers_script_one(out, fast);
+        return;
+    }
     (void)fprintf(
         out,
         "set label 1 'threads of nodes %" PRIu32 " (the fastest) and %" PRIu32 "' font ',13'\n"
