@@ -121,6 +121,7 @@ typedef int (*cli_version_fn)(struct cli *cli, const char *name, const struct cr
 int crn_cli_each(struct cli *cli, int argc, char **argv, cli_version_fn fn, void *arg);
 
 /* Texts. */
+#define CLI_S(n) ((n) == 1 ? "" : "s") /* "1 version", "2 versions" */
 const char *crn_output_type(uint8_t type);
 void crn_output_shape(const uint64_t *dims, unsigned ndims, char *buf, size_t size); /* "64 x 32" */
 void crn_output_age(uint64_t since_ns, char *buf, size_t size);                      /* "3 min" */
@@ -129,11 +130,12 @@ void crn_output_date(uint64_t ns, char *buf, size_t size); /* local time, to the
 void crn_cli_chain_text(int64_t against, uint32_t chain, char *buf, size_t size);
 
 /* Colours of a terminal, as escape sequences; empty strings if stdout is none, with NO_COLOR in the
- * environment (columns of tables count bytes: colour whole last cells). */
+ * environment. Columns of tables count bytes: colour whole last cells. */
 enum cli_colour { CLI_PLAIN, CLI_BOLD, CLI_GOOD, CLI_BUSY, CLI_BAD };
 const char *crn_output_colour(enum cli_colour colour);
 
-/* A table on stdout: columns as wide as their widest cell. Alignment by column: 'l' or 'r'. */
+/* A table on stdout: columns as wide as their widest cell. Alignment by column: 'l' or 'r'. The first
+ * row has the heads of the columns, in capitals. */
 struct cli_table {
     const char *align;
     size_t columns;

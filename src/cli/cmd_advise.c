@@ -125,12 +125,12 @@ static void advise_print(const struct advice *a)
                  s->ranks, all, sampled, s->n,
                  100 * (double)s->variables / (double)(s->looked_at + (s->looked_at == 0)));
     crn_table_begin(&t, "llrrrrl");
-    crn_table_add(&t, "scheme");
-    crn_table_add(&t, "pipeline");
-    crn_table_add(&t, "ratio");
-    crn_table_add(&t, "to gzip -6");
-    crn_table_add(&t, "encode MB/s");
-    crn_table_add(&t, "decode MB/s");
+    crn_table_add(&t, "SCHEME");
+    crn_table_add(&t, "PIPELINE");
+    crn_table_add(&t, "RATIO");
+    crn_table_add(&t, "TO gzip -6");
+    crn_table_add(&t, "ENCODE MB/s");
+    crn_table_add(&t, "DECODE MB/s");
     crn_table_add(&t, "%s", "");
     for (i = 0; i < a->n; i++) {
         const struct advise_result *r = &a->result[i];

@@ -284,8 +284,8 @@ static int diff_finish(struct cli *cli, struct diff_job *job, cairn_err rc)
     }
     crn_table_print(&job->table);
     if (rc == CAIRN_OK)
-        (void)printf("%" PRIu64 " regions compared, %" PRIu64 " differ\n", job->regions,
-                     job->differing);
+        (void)printf("%" PRIu64 " region%s compared, %" PRIu64 " differ\n", job->regions,
+                     CLI_S(job->regions), job->differing);
     return crn_cli_end(cli, status);
 }
 

@@ -32,6 +32,7 @@ static void doctor_say(struct doctor *d, enum verdict v, const char *what, const
 {
     static const char *const names[] = {"ok", "warn", "FAIL"};
     static const char *const ids[] = {"ok", "warning", "failure"};
+    static const enum cli_colour colours[] = {CLI_GOOD, CLI_BUSY, CLI_BAD};
     struct crn_json *j = &d->cli->json;
     char text[700];
     va_list ap;
@@ -48,7 +49,8 @@ static void doctor_say(struct doctor *d, enum verdict v, const char *what, const
         crn_json_str(j, "text", text);
         crn_json_end_object(j);
     } else {
-        (void)printf("%-4s  %-13s %s\n", names[v], what, text);
+        (void)printf("%s%-4s%s  %-13s %s\n", crn_output_colour(colours[v]), names[v],
+                     crn_output_colour(CLI_PLAIN), what, text);
     }
 }
 
@@ -238,8 +240,9 @@ static void check_memory(struct doctor *d)
                    "arena_bytes, blocks or block_bytes",
                    need, there);
     else
-        doctor_say(d, FINE, "memory", "%s available, %s for the block pool%s, %d cores", there,
-                   need, cfg->arena_bytes != 0 ? " and one arena" : "", crn_cores());
+        doctor_say(d, FINE, "memory", "%s available, %s for the block pool%s, %d core%s", there,
+                   need, cfg->arena_bytes != 0 ? " and one arena" : "", crn_cores(),
+                   CLI_S(crn_cores()));
 }
 
 /* MPI. ----------------------------------------------------------------------------------------- */

@@ -42,10 +42,11 @@ static void on_event(void *arg, const struct crn_drain_event *ev)
         crn_table_add(&r->table, "-");
     crn_table_add(&r->table, "%s", crn_drain_what_name(ev->what));
     if (ev->what == CRN_DRAIN_WAITING && ev->text[0] != '\0')
-        crn_table_add(&r->table, "%" PRIu32 " files are missing: %s", ev->missing, ev->text);
+        crn_table_add(&r->table, "%" PRIu32 " file%s missing: %s", ev->missing,
+                      ev->missing == 1 ? " is" : "s are", ev->text);
     else if (ev->what == CRN_DRAIN_WAITING)
-        crn_table_add(&r->table, "%" PRIu32 " files of other nodes are missing: drain there too",
-                      ev->missing);
+        crn_table_add(&r->table, "%" PRIu32 " file%s of other nodes %s missing: drain there too",
+                      ev->missing, CLI_S(ev->missing), ev->missing == 1 ? "is" : "are");
     else if (ev->what == CRN_DRAIN_COMMITTED && ev->text[0] != '\0')
         crn_table_add(&r->table, "rebuilt: %s", ev->text);
     else
@@ -66,9 +67,9 @@ static int drain_run(struct cli *cli, int argc, char **argv)
         crn_json_array(crn_cli_json(cli), "drained");
     } else {
         crn_table_begin(&r.table, "llll");
-        crn_table_add(&r.table, "run");
-        crn_table_add(&r.table, "checkpoint");
-        crn_table_add(&r.table, "state");
+        crn_table_add(&r.table, "RUN");
+        crn_table_add(&r.table, "CHECKPOINT");
+        crn_table_add(&r.table, "STATE");
         crn_table_add(&r.table, "%s", "");
     }
     rc = crn_drain_host(crn_fs_default(), &cli->cfg, 0, on_event, &r, cli->ei);

@@ -37,8 +37,9 @@ static void ingest_report(struct cli *cli, const struct cli_ingest *g, const str
     if (done->was_there)
         (void)printf("%s@%" PRId64 ": was there already\n", g->name, version);
     else
-        (void)printf("%s@%" PRId64 ": %zu files of %" PRIu32 " ranks, %s, stored as %s\n", g->name,
-                     version, set->n, set->ranks, size, stored);
+        (void)printf("%s@%" PRId64 ": %zu file%s of %" PRIu32 " rank%s, %s, stored as %s\n",
+                     g->name, version, set->n, CLI_S(set->n), set->ranks, CLI_S(set->ranks), size,
+                     stored);
 }
 
 static int take_set(struct cli *cli, struct cli_ingest *g, const struct ingest_options *o,

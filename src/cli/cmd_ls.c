@@ -17,7 +17,9 @@ static void add_state(struct cli_table *t, const struct crn_version_entry *e)
     char chain[80];
 
     crn_cli_chain_text(e->against, e->chain, chain, sizeof(chain));
-    crn_table_add(t, "%s%s%s%s%s%s", crn_version_state_name(e->state),
+    crn_table_add(t, "%s%s%s%s%s%s%s%s",
+                  crn_output_colour(e->state == CRN_VERSION_OK ? CLI_GOOD : CLI_BAD),
+                  crn_version_state_name(e->state), crn_output_colour(CLI_PLAIN),
                   e->is_pinned ? ", pinned" : "", chain[0] != '\0' ? ", " : "", chain,
                   e->state != CRN_VERSION_OK ? ": " : "", e->state != CRN_VERSION_OK ? e->why : "");
 }

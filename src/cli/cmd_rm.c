@@ -101,7 +101,8 @@ static int change_words(struct cli *cli, int n, char **words, const struct cli_r
     if (change_list(cli, &sel, change) != CLI_OK)
         status = CLI_PROBLEM;
     if (sel.pinned > 0)
-        crn_cli_note(cli, "cairn: %zu pinned versions stay; `cairn unpin` frees them", sel.pinned);
+        crn_cli_note(cli, "cairn: %zu pinned version%s; `cairn unpin` frees %s", sel.pinned,
+                     sel.pinned == 1 ? " stays" : "s stay", sel.pinned == 1 ? "it" : "them");
     crn_select_free(&sel);
     if (cli->is_json) {
         crn_json_end_array(&cli->json);

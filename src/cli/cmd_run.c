@@ -279,10 +279,11 @@ static int run_rounds(struct run *r, char **words)
             break;
     }
     (void)look_for_progress(r);
-    crn_cli_note(
-        r->cli, "cairn run: %d starts, %d failures, %.3g s, status %d%s%s", r->starts, r->failures,
-        (double)(crn_clock_real()->mono_ns(crn_clock_real()) - r->begun_ns) / (double)SECOND,
-        status, r->newest[0] != '\0' ? "; newest checkpoint " : "", r->newest);
+    crn_cli_note(r->cli, "cairn run: %d start%s, %d failure%s, %.3g s, status %d%s%s", r->starts,
+                 CLI_S(r->starts), r->failures, CLI_S(r->failures),
+                 (double)(crn_clock_real()->mono_ns(crn_clock_real()) - r->begun_ns) /
+                     (double)SECOND,
+                 status, r->newest[0] != '\0' ? "; newest checkpoint " : "", r->newest);
     return status;
 }
 

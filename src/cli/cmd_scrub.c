@@ -110,8 +110,8 @@ static int scrub_all(struct cli *cli, int argc, char **argv, struct scrub_totals
         crn_json_u64(&cli->json, "damaged", t->damaged);
         return crn_cli_json_end(cli, status);
     }
-    (void)printf("%" PRIu64 " versions, %" PRIu64 " data files repaired, %" PRIu64 " damaged\n",
-                 t->versions, t->repaired, t->damaged);
+    (void)printf("%" PRIu64 " version%s, %" PRIu64 " data file%s repaired, %" PRIu64 " damaged\n",
+                 t->versions, CLI_S(t->versions), t->repaired, CLI_S(t->repaired), t->damaged);
     return crn_cli_end(cli, status);
 }
 

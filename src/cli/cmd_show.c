@@ -185,9 +185,10 @@ static void print_head(const struct crn_manifest *m)
     crn_human_time(((double)m->committed_ns - (double)m->created_ns) * 1e-9, later, sizeof(later));
     crn_human_bytes(m->data_bytes, size, sizeof(size));
     crn_run_hex(m->id.run, run);
-    (void)printf("%s@%" PRId64 ": %s of %" PRIu32 " ranks on %" PRIu32 " nodes in %" PRIu32
-                 " files\n",
-                 m->name, m->version, size, m->ranks, m->nodes, m->nfiles);
+    (void)printf("%s@%" PRId64 ": %s of %" PRIu32 " rank%s on %" PRIu32 " node%s in %" PRIu32
+                 " file%s\n",
+                 m->name, m->version, size, m->ranks, CLI_S(m->ranks), m->nodes, CLI_S(m->nodes),
+                 m->nfiles, CLI_S(m->nfiles));
     (void)printf("taken %s (%s ago), committed %s later\n", date, age, later);
     (void)printf("job %s, run %s, checkpoint %" PRIu64 " of it\n", m->job[0] != '\0' ? m->job : "-",
                  run, m->id.seq);

@@ -34,8 +34,9 @@ static void sweep_report(struct cli *cli, const char *name, const struct crn_swe
     }
     crn_human_bytes(r->bytes, size, sizeof(size));
     if (r->files > 0 || r->dirs > 0)
-        (void)printf("%s: %s %" PRIu32 " files and %" PRIu32 " directories, %s\n", name,
-                     dry_run ? "would remove" : "removed", r->files, r->dirs, size);
+        (void)printf("%s: %s %" PRIu32 " file%s and %" PRIu32 " director%s, %s\n", name,
+                     dry_run ? "would remove" : "removed", r->files, CLI_S(r->files), r->dirs,
+                     r->dirs == 1 ? "y" : "ies", size);
     if (r->kept > 0)
         (void)printf("%s: kept %" PRIu32 " whole data files that a drain may still complete; "
                      "--force removes them\n",

@@ -145,8 +145,9 @@ static void verify_report(struct cli *cli, const char *name, const struct crn_ve
 
     crn_human_bytes(e->data_bytes, size, sizeof(size));
     if (!cli->is_json) {
-        (void)printf("%s@%" PRId64 ": %s (%s)\n", name, e->version, c->failed ? "DAMAGED" : "ok",
-                     size);
+        (void)printf("%s@%" PRId64 ": %s%s%s (%s)\n", name, e->version,
+                     crn_output_colour(c->failed ? CLI_BAD : CLI_GOOD),
+                     c->failed ? "DAMAGED" : "ok", crn_output_colour(CLI_PLAIN), size);
         for (i = 0; i < c->nbad; i++)
             if (c->bad[i].rank == UINT32_MAX)
                 (void)printf("  %s\n", c->bad[i].text);
@@ -242,7 +243,8 @@ static int verify_verify(struct cli *cli, int argc, char **argv, int threads)
         crn_json_u64(&cli->json, "damaged", totals.damaged);
         return crn_cli_json_end(cli, status);
     }
-    (void)printf("%" PRIu64 " versions, %" PRIu64 " damaged\n", totals.versions, totals.damaged);
+    (void)printf("%" PRIu64 " version%s, %" PRIu64 " damaged\n", totals.versions,
+                 CLI_S(totals.versions), totals.damaged);
     return crn_cli_end(cli, status);
 }
 

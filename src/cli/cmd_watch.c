@@ -121,7 +121,8 @@ static void watch_tell(struct state *s, const char *event, int64_t step, const s
         (void)printf("%s %s: %s", date, s->o->name, event);
     if (done != NULL) {
         crn_human_bytes(done->bytes, size, sizeof(size));
-        (void)printf(", %zu files of %" PRIu32 " ranks, %s", set->n, set->ranks, size);
+        (void)printf(", %zu file%s of %" PRIu32 " rank%s, %s", set->n, CLI_S(set->n), set->ranks,
+                     CLI_S(set->ranks), size);
     }
     (void)printf("%s%s\n", text != NULL ? ": " : "", text != NULL ? text : "");
     (void)fflush(stdout);

@@ -8,6 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "encode/codec.h"
+
+#ifdef CRN_HAVE_HDF5
+#define HAVE_HDF5 1
+#else
+#define HAVE_HDF5 0
+#endif
+
 /* All commands; a new one is one file and one line. */
 static const struct cli_command *const commands[] = {
     &crn_cmd_ls,     &crn_cmd_show,   &crn_cmd_verify,  &crn_cmd_extract, &crn_cmd_diff,
@@ -175,6 +183,33 @@ static int main_run(struct cli *cli, int argc, char **argv)
     return status;
 }
 
+/* The version, and what this build can do. A codec without its library can neither write nor read. */
+static int main_version(struct cli *cli)
+{
+    size_t i, n;
+    const struct crn_codec *const *table = crn_codec_table(&n);
+
+    if (cli->is_json) {
+        struct crn_json *j = crn_cli_json(cli);
+
+        crn_json_str(j, "version", CAIRN_VERSION);
+        crn_json_array(j, "codecs");
+        for (i = 0; i < n; i++)
+            if (table[i]->kind == CRN_STAGE_CODEC && table[i]->encode != NULL)
+                crn_json_str(j, NULL, table[i]->name);
+        crn_json_end_array(j);
+        crn_json_bool(j, "hdf5", HAVE_HDF5);
+        crn_json_str(j, "compiler", __VERSION__);
+        return crn_cli_json_end(cli, CLI_OK);
+    }
+    (void)printf("cairn %s\ncodecs:", CAIRN_VERSION);
+    for (i = 0; i < n; i++)
+        if (table[i]->kind == CRN_STAGE_CODEC && table[i]->encode != NULL)
+            (void)printf(" %s", table[i]->name);
+    (void)printf("\nHDF5: %s\ncompiler: %s\n", HAVE_HDF5 ? "yes" : "no", __VERSION__);
+    return crn_cli_end(cli, CLI_OK);
+}
+
 static int cli_dispatch(struct cli *cli, int argc, char **argv)
 {
     struct flags flags = {0};
@@ -186,8 +221,7 @@ static int cli_dispatch(struct cli *cli, int argc, char **argv)
     if (status != CLI_OK)
         return status;
     if (flags.version) {
-        (void)printf("cairn %s\n", CAIRN_VERSION);
-        return crn_cli_end(cli, CLI_OK);
+        return main_version(cli);
     }
     if (argc > 1)
         cli->command = crn_cli_find(argv[1]);

@@ -38,7 +38,8 @@ int main(int argc, char **argv)
     (void)MPI_Get_library_version(version, &len);
     version[strcspn(version, ",\n")] = '\0'; /* the rest is about who built it */
     if (rank == 0)
-        (void)printf("%s: %s, %d ranks\n", version, level_name(level), ranks);
+        (void)printf("%s: %s, %d rank%s\n", version, level_name(level), ranks,
+                     ranks == 1 ? "" : "s");
     (void)MPI_Finalize();
     return 0;
 }

@@ -144,8 +144,11 @@ void crn_table_print(struct cli_table *t)
 
     for (i = 0; i < t->columns; i++)
         width[i] = column_width(t, i);
-    for (i = 0; i + t->columns <= t->n && t->columns > 0; i += t->columns)
+    for (i = 0; i + t->columns <= t->n && t->columns > 0; i += t->columns) {
+        (void)fputs(i == 0 ? crn_output_colour(CLI_BOLD) : "", stdout);
         print_row(t, t->cells + i, width);
+        (void)fputs(i == 0 ? crn_output_colour(CLI_PLAIN) : "", stdout);
+    }
     if (t->failed)
         (void)fprintf(stderr, "cairn: out of memory: the table is not complete\n");
     crn_table_free(t);

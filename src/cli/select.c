@@ -118,6 +118,9 @@ cairn_err crn_select_word(const struct crn_store *st, const char *word, const st
             rc = parse_bound(at + 1, (size_t)(dots - at - 1), &first, ei);
         if (rc == CAIRN_OK)
             rc = parse_bound(dots + 2, strlen(dots + 2), &last, ei);
+        if (rc == CAIRN_OK && first > last)
+            rc = crn_fail(ei, CAIRN_EINVAL, 0,
+                          "'%s' is an empty range: its first version is above its last", word);
         return rc != CAIRN_OK ? rc : select_range(st, name, first, last, rule, sel, ei);
     }
     rc = crn_cli_target(word, &t, ei);

@@ -5,6 +5,7 @@ import ast
 import json
 import os
 import pathlib
+import pty
 import shutil
 import struct
 import subprocess
@@ -132,7 +133,8 @@ class Looking(Case):
         for command in ("ls", "verify", "doctor"):
             self.assertIn(f"  {command} ", out)
             self.assertIn(f"usage: cairn {command}", self.cairn(command, "--help")[0])
-        self.assertRegex(self.cairn("--version")[0], r"^cairn \d+\.\d+\.\d+\n$")
+        self.assertRegex(self.cairn("--version")[0], r"^cairn \d+\.\d+\.\d+\ncodecs: raw .*\nHDF5: (yes|no)\n")
+        self.assertIn("raw", json.loads(self.cairn("--version", "--json")[0])["codecs"])
 
     def test_a_full_disk_under_stdout_is_said(self):
         self.make("heat", 1)
@@ -247,6 +249,20 @@ class Site(Case):
     def versions(self, name="heat"):
         return [v["version"] for v in self.json("ls", name)["versions"]]
 
+    def test_colours_are_for_terminals(self):
+        self.make("heat", 1)
+        plain = self.cairn("ls")[0]
+        env = {k: v for k, v in self.env.items() if k != "NO_COLOR"}
+        for more, coloured in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
+            there, here = pty.openpty()
+            subprocess.run([CAIRN, "--dir", self.dir, "ls"], stdout=here, check=True,
+                           env={**env, "TERM": "xterm", **more})
+            os.close(here)
+            seen = os.read(there, 65536).decode().replace("\r\n", "\n")
+            os.close(there)
+            self.assertEqual("\033[32mok\033[0m" in seen, coloured, seen)
+            self.assertTrue(coloured or len(seen.split("\n")) == len(plain.split("\n")) and "\033" not in seen, seen)
+
     def test_rm_of_ranges_and_rules(self):
         for version in range(1, 13):
             self.make("heat", version, ranks=1, files=1)
@@ -257,6 +273,7 @@ class Site(Case):
         _, err = self.cairn("rm", "heat@..3")
         self.assertIn("pinned", err)
         self.assertEqual(self.versions(), [2, *range(4, 13)])
+        self.assertIn("empty range", self.cairn("rm", "heat@5..4", expect=1)[1])
         self.cairn("rm", "heat@4..5", "heat@7")
         self.assertEqual(self.versions(), [2, 6, *range(8, 13)])
         self.cairn("rm", "--older-than", "1d", "heat")

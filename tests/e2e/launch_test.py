@@ -78,7 +78,7 @@ class Launch(unittest.TestCase):
         self.assertEqual([m[0] for m in marks], ["began", "began", "ended"], done)
         self.assertEqual((marks[0][1], marks[2][1]), ("0", "50"))
         self.assertIn(marks[1][1], ("10", "20"))
-        self.assertIn("2 starts, 1 failures", done.stderr)
+        self.assertIn("2 starts, 1 failure", done.stderr)
         child = subprocess.Popen(**self.command(*job, 100000000, JOB_STEP_MS="10"), stdout=subprocess.PIPE)
         self.addCleanup(child.kill)
         self.addCleanup(child.stdout.close)

@@ -60,7 +60,7 @@ class Run(Case):
         self.assertEqual(re.findall(r"(?m)^(?:began|ended) \d+$", out),
                          ["began 0", "began 20", "ended 50"])
         self.assertIn("status 137", err)
-        self.assertIn("2 starts, 1 failures", err)
+        self.assertIn("2 starts, 1 failure", err)
         self.assertIn("job@50", err)
 
     def test_a_job_that_never_works_is_given_up(self):
