@@ -42,6 +42,8 @@ struct cli_command {
     /* argv[0] is the command; the common options are removed. Returns cli_exit. */
     int (*run)(struct cli *cli, int argc, char **argv);
     const char *options; /* help text of the command's own options; lines */
+    const char
+        *words; /* for completion: what the first argument may be; NULL: names of the store */
 };
 extern const struct cli_command crn_cmd_ls, crn_cmd_show, crn_cmd_verify, crn_cmd_extract,
     crn_cmd_diff, crn_cmd_explain, crn_cmd_rm, crn_cmd_pin, crn_cmd_unpin, crn_cmd_sweep,

@@ -390,6 +390,7 @@ static int broker_run(struct cli *cli, int argc, char **argv)
 const struct cli_command crn_cmd_broker = {
     .name = "broker",
     .args = "status [TOKEN] | drain [TOKEN] | resume [TOKEN] | policy [TOKEN] [NAME] | cancel ID",
+    .words = "status drain resume policy cancel",
     .help = "Shows who holds and who waits for the file system, and changes it",
     .about = "`status` tells who holds the token of the file system and who waits: "
              "since when, in which place, why, and when each may expect to start. You "

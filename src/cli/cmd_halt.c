@@ -122,6 +122,7 @@ static int halt_run(struct cli *cli, int argc, char **argv)
 const struct cli_command crn_cmd_halt = {
     .name = "halt",
     .args = "[--job ID] [--reason TEXT] now | checkpoint | at TIME | undo | status",
+    .words = "now checkpoint at undo status",
     .help = "Asks the jobs of a store to stop; shows or withdraws such a request",
     .about = "Jobs see the request through cairn_should_stop and cairn_should_checkpoint, within "
              "seconds. `now` means a last checkpoint, then stop; `checkpoint` stops after the next "

@@ -67,6 +67,7 @@ static int plot_run(struct cli *cli, int argc, char **argv)
 const struct cli_command crn_cmd_plot = {
     .name = "plot",
     .args = "KIND [OPTION...]",
+    .words = "slowdown bandwidth mtbf least-bandwidth encode tiers flush levels",
     .help = "Draws a picture with gnuplot and leaves its data and script beside it",
     .about = "Draws a picture with gnuplot and leaves its data and script beside it. "
              "Kinds: `slowdown`, `bandwidth`, `mtbf`, `least-bandwidth`, `encode`, `tiers` LOG, "

@@ -316,6 +316,7 @@ static int sim_run(struct cli *cli, int argc, char **argv)
 const struct cli_command crn_cmd_sim = {
     .name = "sim",
     .args = "platform | flush | nodes [OPTION...]",
+    .words = "platform flush nodes",
     .help = "Simulates jobs that share a file system, or one job at scale",
     .about = "`platform` simulates jobs that share a file system and tells how much of "
              "the node-time each strategy for its token wastes, beside a lower bound for each.\n"

@@ -90,16 +90,27 @@ static enum cli_colour colour_of(const char *state)
     return CLI_BUSY;
 }
 
+/* A version that some ranks of the node have captured and others not yet is being captured. */
+static const char *state_of(const struct crn_census_run *r, const struct crn_census_item *item)
+{
+    const char *state = crn_census_state(item);
+
+    return strcmp(state, "captured") == 0 && crn_census_ranks(item) < r->place.nlocal ? "capturing"
+                                                                                      : state;
+}
+
 static void put_run(FILE *out, const struct top *t, const struct crn_census_run *r)
 {
-    char use[32], all[32], rate[32] = "-", age[32];
+    char use[32], all[32], rate[40] = "-", number[32], age[32];
     double bytes = rate_of(t, r);
     struct passwd *pw = t->everyone ? getpwuid(r->uid) : NULL;
 
     crn_human_bytes(r->in_use_bytes, use, sizeof(use));
     crn_human_bytes(r->arena_bytes, all, sizeof(all));
     if (bytes >= 0)
-        crn_human_bytes((uint64_t)bytes, rate, sizeof(rate));
+        crn_human_bytes((uint64_t)bytes, number, sizeof(number));
+    if (bytes >= 0)
+        (void)snprintf(rate, sizeof(rate), "%s/s", number);
     crn_output_age((uint64_t)r->since_ns, age, sizeof(age));
     (void)fprintf(out, "%s%s%s  run %.8s", crn_output_colour(CLI_BOLD),
                   r->job[0] != '\0' ? r->job : "(no job name)", crn_output_colour(CLI_PLAIN),
@@ -108,7 +119,7 @@ static void put_run(FILE *out, const struct top *t, const struct crn_census_run 
         (void)fprintf(out, "  user %s", pw != NULL ? pw->pw_name : "?");
     (void)fprintf(out,
                   "  %u of %u ranks, node %u of %u  %s for %s\n"
-                  "  memory %s of %s in use, %s/s committed, to %s\n",
+                  "  memory %s of %s in use, %s committed, to %s\n",
                   r->place.nlocal, r->place.ranks, r->place.node + 1, r->place.nodes, life_of(r),
                   age, use, all, rate, r->persistent);
     if (r->error[0] != '\0')
@@ -118,7 +129,7 @@ static void put_run(FILE *out, const struct top *t, const struct crn_census_run 
 
 static void put_item(FILE *out, const struct crn_census_run *r, const struct crn_census_item *item)
 {
-    const char *state = crn_census_state(item);
+    const char *state = state_of(r, item);
     char text[CAIRN_MAX_NAME + 32], size[32], age[32];
 
     (void)snprintf(text, sizeof(text), "%s@%" PRId64, item->name, item->version);
@@ -179,13 +190,14 @@ static void put_all(FILE *out, const struct top *t, int is_live)
 
 /* JSON. ---------------------------------------------------------------------------------------- */
 
-static void json_item(struct crn_json *j, const struct crn_census_item *item)
+static void json_item(struct crn_json *j, const struct crn_census_run *r,
+                      const struct crn_census_item *item)
 {
     crn_json_object(j, NULL);
     crn_json_str(j, "name", item->name);
     crn_json_i64(j, "version", item->version);
     crn_json_u64(j, "seq", item->seq);
-    crn_json_str(j, "state", crn_census_state(item));
+    crn_json_str(j, "state", state_of(r, item));
     crn_json_u64(j, "ranks", crn_census_ranks(item));
     crn_json_u64(j, "bytes", item->bytes);
     crn_json_u64(j, "created_ns", item->created_ns);
@@ -214,7 +226,7 @@ static void json_run(struct crn_json *j, const struct crn_census_run *r)
     crn_json_str(j, "error", r->error[0] != '\0' ? r->error : NULL);
     crn_json_array(j, "checkpoints");
     for (i = 0; i < r->nitems; i++)
-        json_item(j, &r->item[i]);
+        json_item(j, r, &r->item[i]);
     crn_json_end_array(j);
     crn_json_end_object(j);
 }

@@ -114,6 +114,16 @@ static void propose_options(const char *start, const char *text)
     }
 }
 
+static void propose_words(const char *start, const char *words)
+{
+    size_t len;
+
+    for (; *words != '\0'; words += len, words += *words == ' ') {
+        len = strcspn(words, " ");
+        help_propose(start, words, len);
+    }
+}
+
 static void propose_keys(const char *start)
 {
     size_t i, n;
@@ -175,9 +185,10 @@ static void propose_all(struct cli *cli, int n, char **words)
     const struct cli_command *c = NULL;
     size_t i, ncommands;
     const struct cli_command *const *commands = crn_cli_commands(&ncommands);
-    int w;
+    int w, arguments = 0;
 
     for (w = 0; w + 1 < n; w++) {
+        arguments += c != NULL && words[w][0] != '-';
         if (strcmp(words[w], "--dir") == 0 && w + 2 < n && cli->nsettings < 8) {
             char *text = NULL;
 
@@ -198,7 +209,9 @@ static void propose_all(struct cli *cli, int n, char **words)
     } else if (c == NULL || c == &crn_cmd_help) {
         for (i = 0; i < ncommands; i++)
             help_propose(start, commands[i]->name, strlen(commands[i]->name));
-    } else if (c->needs_store) {
+    } else if (c->words != NULL && arguments == 0) {
+        propose_words(start, c->words);
+    } else if (c->needs_store || c == &crn_cmd_plot) {
         propose_checkpoints(cli, start);
     }
 }

@@ -169,6 +169,11 @@ class Site(Case):
         self.make("heat", 3)
         self.make("heat", 12)
         self.make("hydro", 1)
+        for command, word in (("halt", "undo"), ("broker", "policy"), ("plot", "least-bandwidth"), ("sim", "nodes")):
+            proposed = self.cairn("help", "--complete", "--", command, "")[0].split()
+            self.assertIn(word, proposed)
+            for each in proposed:
+                self.assertRegex(self.cairn("help", command)[0], rf"\b{each}\b")
         words = ("help", "--complete", "--", "show", "--dir", self.dir)
         self.assertEqual(self.cairn(*words, "h")[0].split(), ["heat", "hydro"])
         self.assertEqual(self.cairn(*words, "heat@")[0].split(), ["heat@3", "heat@12"])

@@ -133,7 +133,7 @@ class Case(unittest.TestCase):
                 if not line.startswith("#")]
         self.assertEqual([row[0] for row in rows], [v["version"] for v in json.loads(
             self.cairn("ls", "--json", "work")[0])["versions"]])
-        for _, copy, captured, local, persistent, flush, size in rows:
+        for _, copy, captured, local, _, persistent, flush, size in rows:
             self.assertTrue(copy > 0 and flush > 0 and 0 < captured < local and captured < persistent,
                             rows)
             self.assertEqual(size, RANKS * PER_RANK)
