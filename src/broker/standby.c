@@ -128,7 +128,9 @@ static uint64_t probe_one(const char *text, int64_t deadline_ns)
     return epoch;
 }
 
-uint64_t crn_standby_probe(const struct crn_broker_conf *conf, uint64_t own)
+/* Asks all peers, one after the other. Returns the highest epoch of those that serve, but not of
+ * a broker of the epoch own; 0: none answers. Blocks for a while. */
+static uint64_t standby_probe(const struct crn_broker_conf *conf, uint64_t own)
 {
     const char *at = conf->peers;
     char text[CRN_BROKER_LIST];
@@ -160,7 +162,7 @@ static int wait_for_turn(const struct crn_broker_conf *conf, const struct crn_lo
     uint64_t told = 0;
 
     for (;;) {
-        uint64_t epoch = crn_standby_probe(conf, 0);
+        uint64_t epoch = standby_probe(conf, 0);
 
         if (epoch > 0)
             heard_ns = standby_now();
@@ -218,7 +220,7 @@ static void *watch_run(void *arg)
         uint64_t epoch;
 
         crn_unlock(&w->mu);
-        epoch = crn_standby_probe(w->conf, w->own);
+        epoch = standby_probe(w->conf, w->own);
         crn_lock(&w->mu);
         if (epoch > w->own)
             w->seen = epoch;

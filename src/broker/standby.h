@@ -9,10 +9,6 @@
 #include "base/log.h"
 #include "broker/conf.h"
 
-/* Asks all peers, one after the other. Returns the highest epoch of those that serve, but not of
- * a broker of the epoch own; 0: none answers. Blocks for a while. */
-uint64_t crn_standby_probe(const struct crn_broker_conf *conf, uint64_t own);
-
 /* Returns 1 when this broker has to serve, and 0 after SIGTERM or SIGINT. *newest is raised to the
  * highest epoch of the others. Without peers it returns 1 at once. */
 int crn_standby_wait(const struct crn_broker_conf *conf, const struct crn_log *log,
