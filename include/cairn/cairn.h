@@ -15,7 +15,7 @@
  *     }
  *     check(cairn_close(s));                                 // waits until all is on the PFS
  *
- * check() prints cairn_last_error() and ends the program; README.md has the complete program.
+ * check() prints cairn_last_error() and ends the program; docs/tutorial.md has the whole one.
  *
  * Threads: only one thread at a time may use a session; different sessions are independent. All
  * ranks of the session call a "collective" function, in the same order; all other functions are

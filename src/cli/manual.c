@@ -179,8 +179,8 @@ static const char config_about[] =
     "weakest first: defaults; an INI file, named by the program, by `-C` or by `CAIRN_CONFIG`; "
     "variables `CAIRN_KEY`, such as `CAIRN_PERSISTENT`; settings of the program or `--set`. `cairn "
     "config` prints what is in effect.\n"
-    "An unknown key is an error. A key of an older release that is gone is ignored, with a "
-    "warning.\n"
+    "An unknown key is an error; a variable that resembles none is ignored, with a warning. A key "
+    "of an older release that is gone is ignored, with a warning.\n"
     "Sizes: 4096, 64M, 1.5G (powers of two). Times: 90s, 15m, 2h, 250ms; a bare number is seconds. "
     "Comments begin with # or ;. Paths may be relative to the current directory.\n";
 
