@@ -70,7 +70,7 @@ install-test: build ## builds programs against a staged installation
 install: ## install to PREFIX (/usr/local); KIND=mpich or nompi for another MPI or none
 	@$(MAKE) build PRESET=$(RELEASE)
 	@cmake --install build/$(RELEASE) --prefix $(or $(PREFIX),/usr/local) >build/$(RELEASE)/install.log
-	@tail -n 1 build/$(RELEASE)/install.log
+	@echo "$$(wc -l <build/$(RELEASE)/install_manifest.txt) files installed to $(or $(PREFIX),/usr/local)"
 
 uninstall: ## removes what `make install` put there
 	@tools/uninstall build/$(RELEASE)/install_manifest.txt

@@ -345,7 +345,7 @@ static void put_script(FILE *out)
                        "'' index 0 using 3 title 'two passes'\n"
                        "set style data linespoints\nset yrange [*:*]\n"
                        "set title offset 0,0\n"
-                       "set key at screen 0.5,0.99 center top horizontal maxrows 1 samplen 3\n");
+                       "set key at screen 0.75,0.99 center top horizontal samplen 3\n");
     for (panel = 0; panel < sizeof(axes) / sizeof(axes[0]); panel++) {
         (void)fprintf(out, "%splot", axes[panel]);
         for (i = 0; i < NMETHODS; i++)
