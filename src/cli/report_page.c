@@ -27,7 +27,7 @@ const char crn_page_style[] =
     ".key{display:inline-block;width:.8em;height:.8em;margin:0 .4em 0 1em}.key:first-child"
     "{margin-left:0}nav a{margin-right:1em}a{color:inherit}summary{cursor:pointer}\n"
     "@media print{body{max-width:none;margin:0;font-size:11px;print-color-adjust:exact}"
-    "svg{min-width:0}h2{break-before:auto}tr,svg{break-inside:avoid}"
+    "svg{min-width:0}h2,h3{break-after:avoid}tr,svg{break-inside:avoid}"
     "div.wide{overflow:visible}th,td{padding:.15rem .2rem;font-size:9px}}\n"
     "</style>";
 
