@@ -149,7 +149,7 @@ static cairn_err advice_gather(cairn_session *s, struct crn_pace_of *pace, int64
     value[FLUSH] = s->advice.flush_ns;
     value[HAS_COST] = s->advice.has_cost;
     value[HAS_TURN] = s->rank == 0 && s->advice.wish == CRN_WISH_COME;
-    rc = crn_agree_now(s, pace, value, NVALUES, ei);
+    rc = crn_agree_now(s, now, pace, value, NVALUES, ei);
     if (rc == CAIRN_OK && value[STOP] != GO_ON && s->advice.stop == GO_ON)
         crn_wait_insist_newest(s); /* the job may end before it takes another checkpoint */
     if (rc == CAIRN_OK)

@@ -45,10 +45,9 @@ static uint64_t choose_every(uint64_t before, int64_t cost_ns, int64_t step_ns)
     return n > 0 ? n : 1;
 }
 
-cairn_err crn_agree_now(cairn_session *s, struct crn_pace_of *p, int64_t *values, int n,
-                        struct crn_errinfo *ei)
+cairn_err crn_agree_now(cairn_session *s, int64_t begin_ns, struct crn_pace_of *p, int64_t *values,
+                        int n, struct crn_errinfo *ei)
 {
-    int64_t begin = s->clock->mono_ns(s->clock);
     int64_t *step = &values[n - CRN_PACE_VALUES];
     int64_t *gain = step + 1;
     int64_t took;
@@ -56,13 +55,14 @@ cairn_err crn_agree_now(cairn_session *s, struct crn_pace_of *p, int64_t *values
 
     /* The longest step of all ranks, but the shortest allreduce: the last rank to come waits for
      * nobody, so only its time is what the agreement costs. */
-    *step = p != NULL && p->agreed_ns != 0 ? (begin - p->agreed_ns) / (int64_t)p->calls : INT64_MAX;
+    *step =
+        p != NULL && p->agreed_ns != 0 ? (begin_ns - p->agreed_ns) / (int64_t)p->calls : INT64_MAX;
     *gain = p != NULL ? -p->cost_ns : 0;
     rc = s->comm->ops->allreduce(s->comm, values, n, CRN_COMM_MAX, ei);
     if (p == NULL || rc != CAIRN_OK)
         return rc;
     p->agreed_ns = s->clock->mono_ns(s->clock);
-    took = p->agreed_ns - begin;
+    took = p->agreed_ns - begin_ns;
     /* Follows the shortest: a rank that was not scheduled for a while says nothing of the cost. */
     p->cost_ns =
         p->cost_ns == 0 || took < p->cost_ns ? took : p->cost_ns + (took - p->cost_ns) / 16;

@@ -11,6 +11,7 @@
 
 static int64_t time_ns;
 static int64_t allreduce_ns;
+static int64_t local_ns; /* what a rank does before it */
 static int64_t other[8]; /* the values of the other rank */
 static int agreements;
 
@@ -49,6 +50,7 @@ static int begin(void **state)
     s->comm = &comm;
     time_ns = S;
     allreduce_ns = 20 * US;
+    local_ns = 0;
     agreements = 0;
     for (int i = 0; i < 8; i++)
         other[i] = INT64_MIN;
@@ -77,7 +79,8 @@ static int64_t run(const char *name, int64_t step_ns, int64_t ns)
         time_ns += step_ns;
         if (!crn_agree_is_due(s, name, &p))
             continue;
-        assert_ok(crn_agree_now(s, p, value, 1 + CRN_PACE_VALUES, ei));
+        time_ns += local_ns;
+        assert_ok(crn_agree_now(s, time_ns - local_ns, p, value, 1 + CRN_PACE_VALUES, ei));
         longest = time_ns - last > longest ? time_ns - last : longest;
         last = time_ns;
     }
@@ -91,6 +94,18 @@ static void it_costs_a_thousandth(void **state)
     agreements = 0;
     (void)run("a", 100 * US, 10 * S);
     assert_in_range(agreements, 1, 10 * S / 1000 / allreduce_ns + 1);
+}
+
+/* A single rank: hearing the node service is all that an agreement costs. */
+static void what_a_rank_does_before_it_counts(void **state)
+{
+    (void)state;
+    allreduce_ns = 100;
+    local_ns = 10 * US;
+    (void)run("a", 20 * US, S);
+    agreements = 0;
+    (void)run("a", 20 * US, 10 * S);
+    assert_in_range(agreements, 1, 10 * S / 1000 / local_ns + 1);
 }
 
 static void a_signal_is_late_by_a_second_at_most(void **state)
@@ -148,6 +163,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(it_costs_a_thousandth, begin, end),
+        cmocka_unit_test_setup_teardown(what_a_rank_does_before_it_counts, begin, end),
         cmocka_unit_test_setup_teardown(a_signal_is_late_by_a_second_at_most, begin, end),
         cmocka_unit_test_setup_teardown(long_steps_agree_in_each, begin, end),
         cmocka_unit_test_setup_teardown(waiting_for_a_slow_rank_is_no_cost, begin, end),

@@ -382,10 +382,10 @@ CAIRN_CHECKED cairn_err crn_restore(cairn_session *s, const char *name, int64_t 
 /* Counts a call for this name, NULL for cairn_should_stop. Returns 1 if the ranks agree in it. */
 int crn_agree_is_due(cairn_session *s, const char *name, struct crn_pace_of **ret);
 /* Collective. Reduces the values to their maxima, and chooses the call of the next agreement. The
- * last two belong to this function. */
+ * last two values belong to this function. begin_ns: what this rank does for it began then. */
 #define CRN_PACE_VALUES 2
-CAIRN_CHECKED cairn_err crn_agree_now(cairn_session *s, struct crn_pace_of *p, int64_t *values,
-                                      int n, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_agree_now(cairn_session *s, int64_t begin_ns, struct crn_pace_of *p,
+                                      int64_t *values, int n, struct crn_errinfo *ei);
 /* The longest time from one agreement to the next, as things stand. */
 int64_t crn_agree_ns(const struct crn_pace_of *p, int64_t step_ns);
 
