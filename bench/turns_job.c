@@ -31,11 +31,18 @@ struct books {
     int64_t commits;    /* of this run */
     int64_t committed;  /* step of the newest committed state */
     int64_t captures;   /* checkpoints taken */
+    int64_t age;        /* sum over the steps: ms of the step times ms since the newest committed
+                           state was captured */
+    int64_t timed_ms;   /* sum of the former */
 };
 
 static struct books *books;
 static struct books spare;
-static int64_t pending[PENDING]; /* captured and not committed yet; 0: free */
+static struct {
+    int64_t version; /* 0: free */
+    int64_t at_ns;
+} pending[PENDING];     /* captured and not committed yet */
+static int64_t safe_ns; /* capture of the newest committed state, or the restart */
 static char *data;
 static size_t bytes;
 static cairn_session *s;
@@ -108,27 +115,33 @@ static int64_t restart(int rank)
 static void follow(void)
 {
     for (int i = 0; i < PENDING; i++) {
+        int64_t version = pending[i].version;
         int is_there = 0;
 
-        if (pending[i] == 0)
+        if (version == 0)
             continue;
-        if (cairn_test(s, name, pending[i], CAIRN_PERSISTENT, &is_there) == CAIRN_OK && !is_there)
+        if (cairn_test(s, name, version, CAIRN_PERSISTENT, &is_there) == CAIRN_OK && !is_there)
             continue;
         books->commits += is_there;
-        if (is_there && pending[i] > books->committed)
-            books->committed = pending[i];
-        pending[i] = 0;
+        if (is_there && version > books->committed) {
+            books->committed = version;
+            safe_ns = pending[i].at_ns;
+        }
+        pending[i].version = 0;
     }
 }
 
 static void take(int64_t version, int rank)
 {
+    int64_t begin = now_ns();
+
     fill(version, rank);
     check(cairn_checkpoint(s, name, version, NULL), "checkpoint");
     books->captures++;
     for (int i = 0; i < PENDING; i++)
-        if (pending[i] == 0) {
-            pending[i] = version;
+        if (pending[i].version == 0) {
+            pending[i].version = version;
+            pending[i].at_ns = begin;
             break;
         }
 }
@@ -159,12 +172,24 @@ static int is_due(const char *door, int64_t *due_ns, int64_t period_ns, int rank
     return yes;
 }
 
+/* Notes how old the newest committed state was in the middle of the step. */
+static void grow_old(int64_t begin_ns)
+{
+    int64_t now = now_ns();
+    int64_t ms = (now - begin_ns + 500000) / 1000000;
+    int64_t age_ns = begin_ns + (now - begin_ns) / 2 - safe_ns;
+
+    books->timed_ms += ms;
+    books->age += age_ns > 0 ? ms * (age_ns / 1000000) : 0;
+}
+
 static void run(const char *door, int64_t step_ns, int64_t period_ns, int rank)
 {
     const struct timespec pause = {.tv_sec = step_ns / 1000000000, .tv_nsec = step_ns % 1000000000};
     int64_t due_ns = now_ns() + period_ns;
 
     while (!is_over(rank)) {
+        int64_t begin_of_step = now_ns();
         int64_t begin;
 
         (void)nanosleep(&pause, NULL);
@@ -179,6 +204,7 @@ static void run(const char *door, int64_t step_ns, int64_t period_ns, int rank)
         if (rank == 0)
             follow();
         books->risk += books->step - books->committed;
+        grow_old(begin_of_step);
     }
 }
 
@@ -201,6 +227,7 @@ int main(int argc, char **argv)
     books->begun_ns = books->now_ns = now_ns();
     books->is_ready = 1;
     books->committed = books->step = restart(rank);
+    safe_ns = now_ns();
     run(argv[5], strtol(argv[3], NULL, 10) * 1000, strtol(argv[4], NULL, 10) * 1000, rank);
     books->is_ready = 2;
     check(cairn_close(s), "close");

@@ -145,6 +145,7 @@ class Pages(Case):
         profile = self.tmp / "profile"
         words = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
                  "--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run",
+                 "--disable-component-update", "--disable-sync", "--disable-quic",
                  f"--user-data-dir={profile}", "--window-size=1000,900"]
         env = {**self.env, "HOME": str(self.tmp)}
         subprocess.run([*words, f"--screenshot={picture}", self.url + "/"], env=env, check=True,
