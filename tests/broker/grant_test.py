@@ -136,6 +136,26 @@ class Grant(Case):
         self.quit(j)
         self.assertEqual(self.versions("asleep"), [int(took.split()[1])])
 
+    def test_a_turn_that_passed_on_keeps_its_place(self):
+        self.broker(token="policy = ordered-nb\n", forecast="0")
+        holder = self.holder()
+        j = self.steps("asleep")
+        self.assertEqual(j.say("steps 100"), ["took"])
+        wait_for("a request", lambda: self.states().get("asleep") == "waiting")
+        holder.kill()  # it has the turn now, but takes no step
+        other = self.job("other", hang=1)
+        wait_for("the turn passes on", lambda: other.has("go", "granted"))
+        self.job("later")
+        wait_for("one waits", lambda: self.states().get("later") == "waiting")
+        self.assertEqual(j.say("steps 100"), ["took"])
+        places = lambda: {r["job"]: r["place"] for r in self.status()["requests"]}
+        wait_for("it is before the one that came later",
+                 lambda: places() == {"other": 0, "asleep": 1, "later": 2})
+        other.kill()
+        took = j.say("until 0")[0]
+        self.quit(j)
+        self.assertEqual(self.versions("asleep"), [int(took.split()[1])])
+
     def test_long_steps_do_not_keep_the_file_system_waiting(self):
         """It captures as soon as the period is over, and the turn that comes later begins with the flush."""
         self.broker()
