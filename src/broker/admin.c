@@ -113,7 +113,8 @@ cairn_err crn_admin_query(struct crn_admin *a, const struct crn_bp_query *query,
         rc = admin_receive(a, &msg, ei);
         if (rc == CAIRN_OK && msg.type == CRN_BP_DONE)
             return CAIRN_OK;
-        if (rc == CAIRN_OK && (msg.type == CRN_BP_TOKEN_ROW || msg.type == CRN_BP_REQUEST_ROW))
+        if (rc == CAIRN_OK && (msg.type == CRN_BP_TOKEN_ROW || msg.type == CRN_BP_REQUEST_ROW ||
+                               msg.type == CRN_BP_USER_ROW))
             fn(arg, &msg);
     }
     return rc;

@@ -17,6 +17,7 @@
 #define BURST      3.0 /* seconds' worth of messages that may arrive at once */
 #define QUERY_COST 5.0
 #define MAX_ROWS   10000
+#define MAX_USERS  256
 #define IDLE_SWEEP 256 /* connections that one tick looks at */
 
 static int is_login(const struct peer *p)
@@ -322,6 +323,26 @@ static void put_row(void *arg, const struct crn_bp_msg *row)
     crn_bp_encode(row, arg);
 }
 
+/* Shares: of all users for administrators, else the user's own. */
+static void put_users(struct peer *p)
+{
+    struct crn_server *s = p->server;
+    struct crn_turns_user user[MAX_USERS];
+    struct crn_bp_msg row = {.type = CRN_BP_USER_ROW};
+    size_t n = crn_turns_users(s->turns, server_now(s), user, MAX_USERS);
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        if (!p->is_admin && strcmp(user[i].name, p->user) != 0)
+            continue;
+        (void)snprintf(row.u.user_row.user, sizeof(row.u.user_row.user), "%s", user[i].name);
+        row.u.user_row.jobs = user[i].jobs;
+        row.u.user_row.share = (uint32_t)(user[i].share * 1e6 + 0.5);
+        row.u.user_row.weight = (uint64_t)(user[i].weight * 1e3 + 0.5);
+        crn_bp_encode(&row, &s->scratch);
+    }
+}
+
 static void on_query(struct peer *p, const struct crn_bp_query *asked)
 {
     struct crn_server *s = p->server;
@@ -332,6 +353,8 @@ static void on_query(struct peer *p, const struct crn_bp_query *asked)
         query.max_requests = MAX_ROWS;
     s->scratch.len = 0;
     (void)crn_turns_query(s->turns, server_now(s), p->index, &query, put_row, &s->scratch);
+    if (query.token[0] == '\0' && p->talk.hello.minor >= 2)
+        put_users(p);
     crn_bp_encode(&done, &s->scratch);
     (void)send_scratch(p);
 }

@@ -226,6 +226,14 @@ static void request_row(struct io *io, struct crn_bp_request_row *m)
     proto_u64(io, &m->duration_ns);
 }
 
+static void user_row(struct io *io, struct crn_bp_user_row *m)
+{
+    proto_text(io, m->user, sizeof(m->user));
+    proto_u32(io, &m->jobs);
+    proto_u32(io, &m->share);
+    proto_u64(io, &m->weight);
+}
+
 static void proto_control(struct io *io, struct crn_bp_control *m)
 {
     proto_choice(io, &m->op, CRN_BP_OP_DRAIN, CRN_BP_OP_CANCEL);
@@ -300,6 +308,9 @@ static void proto_visit(struct io *io, struct crn_bp_msg *msg)
     case CRN_BP_SERVING:
         proto_serving(io, &msg->u.serving);
         return;
+    case CRN_BP_USER_ROW:
+        user_row(io, &msg->u.user_row);
+        return;
     }
     io->bad = 1;
 }
@@ -340,7 +351,7 @@ cairn_err crn_bp_decode(const void *frame, size_t size, struct crn_bp_msg *ret,
     unsigned type = crn_view_u16(&v);
 
     memset(ret, 0, sizeof(*ret));
-    if (v.failed || len != size - 4 || type < CRN_BP_HELLO || type > CRN_BP_SERVING)
+    if (v.failed || len != size - 4 || type < CRN_BP_HELLO || type > CRN_BP_USER_ROW)
         return crn_fail(ei, CAIRN_EFORMAT, 0, "not a message of the broker protocol");
     ret->type = (enum crn_bp_type)type;
     proto_visit(&io, ret);

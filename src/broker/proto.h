@@ -16,7 +16,7 @@
 
 #define CRN_BP_MAGIC     0x424e5243u /* "CRNB" */
 #define CRN_BP_MAJOR     1           /* other major versions are refused */
-#define CRN_BP_MINOR     1           /* fields are added at the end; unknown ones are skipped */
+#define CRN_BP_MINOR     2           /* fields are added at the end; unknown ones are skipped */
 #define CRN_BP_HEAD      6           /* u32 length of the rest, u16 type */
 #define CRN_BP_MAX_FRAME 16384       /* whole frame, after the login ... */
 #define CRN_BP_MAX_LOGIN 4096        /* ... and before it */
@@ -39,9 +39,10 @@ enum crn_bp_type {
     CRN_BP_REQUEST_ROW = 9,
     CRN_BP_CONTROL = 10, /* person -> broker; answered with DONE */
     CRN_BP_DONE = 11,
-    CRN_BP_BYE = 12,    /* broker -> peer: why the connection ends */
-    CRN_BP_PROBE = 13,  /* broker -> broker, instead of HELLO: do you serve? */
-    CRN_BP_SERVING = 14 /* the answer: yes; the connection ends */
+    CRN_BP_BYE = 12,     /* broker -> peer: why the connection ends */
+    CRN_BP_PROBE = 13,   /* broker -> broker, instead of HELLO: do you serve? */
+    CRN_BP_SERVING = 14, /* the answer: yes; the connection ends */
+    CRN_BP_USER_ROW = 15 /* since 1.2: after the request rows */
 };
 
 struct crn_bp_hello {
@@ -169,6 +170,14 @@ struct crn_bp_request_row {
     uint64_t age_ns, held_ns, bytes, done, duration_ns;
 };
 
+/* What a user, or an account, has used of the tokens' time over the last hour or so. */
+struct crn_bp_user_row {
+    char user[CRN_BP_NAME];
+    uint32_t jobs;
+    uint32_t share;  /* of all that was used, in millionths */
+    uint64_t weight; /* in thousandths */
+};
+
 enum crn_bp_op {
     CRN_BP_OP_DRAIN = 1,
     CRN_BP_OP_RESUME = 2,
@@ -208,6 +217,7 @@ struct crn_bp_msg {
         struct crn_bp_query query;
         struct crn_bp_token_row token_row;
         struct crn_bp_request_row request_row;
+        struct crn_bp_user_row user_row;
         struct crn_bp_control control;
         struct crn_bp_done done; /* also BYE */
         struct crn_bp_probe probe;

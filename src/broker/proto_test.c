@@ -64,6 +64,10 @@ static void fill(struct crn_bp_msg *msg, enum crn_bp_type type)
     case CRN_BP_SERVING:
         msg->u.serving.epoch = UINT64_MAX - 1;
         return;
+    case CRN_BP_USER_ROW:
+        msg->u.user_row = (struct crn_bp_user_row){
+            .user = "@physics", .jobs = 3, .share = 499999, .weight = 4000};
+        return;
     default:
         msg->u.done = (struct crn_bp_done){.code = -63, .text = "no"};
         return;
@@ -76,7 +80,7 @@ static void all_messages_survive(void **state)
     unsigned type;
 
     (void)state;
-    for (type = CRN_BP_HELLO; type <= CRN_BP_SERVING; type++) {
+    for (type = CRN_BP_HELLO; type <= CRN_BP_USER_ROW; type++) {
         struct crn_bp_msg in, out;
         struct crn_buf b = {0};
         size_t size;
@@ -112,7 +116,7 @@ static void every_cut_is_refused(void **state)
     unsigned type;
 
     (void)state;
-    for (type = CRN_BP_HELLO; type <= CRN_BP_SERVING; type++) {
+    for (type = CRN_BP_HELLO; type <= CRN_BP_USER_ROW; type++) {
         struct crn_bp_msg in, out;
         struct crn_buf b = {0};
         size_t cut;
@@ -180,7 +184,7 @@ static void damaged_bytes_do_no_harm(void **state)
         struct crn_buf b = {0};
         unsigned flips = 1 + (unsigned)crn_rng_below(&rng, 4);
 
-        fill(&in, (enum crn_bp_type)(1 + crn_rng_below(&rng, CRN_BP_SERVING)));
+        fill(&in, (enum crn_bp_type)(1 + crn_rng_below(&rng, CRN_BP_USER_ROW)));
         crn_bp_encode(&in, &b);
         for (; flips > 0; flips--)
             b.data[4 + crn_rng_below(&rng, b.len - 4)] ^=

@@ -21,9 +21,9 @@ struct broker_options {
 
 struct view {
     struct cli *cli;
-    struct cli_table tokens, requests;
-    size_t ntokens, nrequests;
-    int had_requests; /* JSON: the array of tokens is closed */
+    struct cli_table tokens, requests, users;
+    size_t ntokens, nrequests, nusers;
+    enum crn_bp_type in; /* JSON: the array that is open has such rows */
 };
 
 static cairn_err connect_broker(struct cli *cli, struct crn_admin **ret)
@@ -93,12 +93,21 @@ static void add_request(struct cli_table *t, const struct crn_bp_request_row *ro
     crn_table_add(t, "%s", crn_bp_why_text(row->why));
 }
 
+static void add_user(struct cli_table *t, const struct crn_bp_user_row *row)
+{
+    crn_table_add(t, "%s", row->user);
+    crn_table_add(t, "%.1f %%", (double)row->share * 1e-4);
+    crn_table_add(t, "%g", (double)row->weight * 1e-3);
+    crn_table_add(t, "%" PRIu32, row->jobs);
+}
+
 static void begin_tables(struct view *v)
 {
     static const char *const tokens[] = {"TOKEN",       "POLICY", "HOLDERS", "WAITING",
                                          "OLDEST WAIT", "GIVEN",  "STATE"};
     static const char *const requests[] = {"ID",   "TOKEN", "USER", "JOB",    "NODES", "KIND",
                                            "SIZE", "STATE", "FOR",  "STARTS", "WHY"};
+    static const char *const users[] = {"USER", "SHARE", "WEIGHT", "JOBS"};
     size_t i;
 
     crn_table_begin(&v->tokens, "llrrrrl");
@@ -107,6 +116,9 @@ static void begin_tables(struct view *v)
     crn_table_begin(&v->requests, "rlllrlrlrrl");
     for (i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
         crn_table_add(&v->requests, "%s", requests[i]);
+    crn_table_begin(&v->users, "lrrr");
+    for (i = 0; i < sizeof(users) / sizeof(users[0]); i++)
+        crn_table_add(&v->users, "%s", users[i]);
 }
 
 static void on_row(void *arg, const struct crn_bp_msg *row)
@@ -116,6 +128,9 @@ static void on_row(void *arg, const struct crn_bp_msg *row)
     if (row->type == CRN_BP_TOKEN_ROW) {
         add_token(&v->tokens, &row->u.token_row);
         v->ntokens++;
+    } else if (row->type == CRN_BP_USER_ROW) {
+        add_user(&v->users, &row->u.user_row);
+        v->nusers++;
     } else {
         add_request(&v->requests, &row->u.request_row);
         v->nrequests++;
@@ -168,28 +183,52 @@ static void json_request(struct crn_json *j, const struct crn_bp_request_row *ro
     crn_json_end_object(j);
 }
 
-/* Token rows come first. */
+static void json_user(struct crn_json *j, const struct crn_bp_user_row *row)
+{
+    crn_json_object(j, NULL);
+    crn_json_str(j, "user", row->user);
+    crn_json_f64(j, "share", (double)row->share * 1e-6);
+    crn_json_f64(j, "weight", (double)row->weight * 1e-3);
+    crn_json_u64(j, "jobs", row->jobs);
+    crn_json_end_object(j);
+}
+
+/* Opens the array of these rows, and those before it that had none. */
+static void json_rows(struct view *v, enum crn_bp_type type)
+{
+    struct crn_json *j = &v->cli->json;
+
+    if (v->in == CRN_BP_TOKEN_ROW && type != v->in) {
+        crn_json_end_array(j);
+        crn_json_array(j, "requests");
+        v->in = CRN_BP_REQUEST_ROW;
+    }
+    if (v->in == CRN_BP_REQUEST_ROW && type != v->in) {
+        crn_json_end_array(j);
+        crn_json_array(j, "users");
+        v->in = CRN_BP_USER_ROW;
+    }
+}
+
+/* Token rows come first, then requests, then users. */
 static void on_json_row(void *arg, const struct crn_bp_msg *row)
 {
     struct view *v = arg;
     struct crn_json *j = &v->cli->json;
 
-    if (row->type == CRN_BP_TOKEN_ROW) {
+    json_rows(v, row->type);
+    if (row->type == CRN_BP_TOKEN_ROW)
         json_token(j, &row->u.token_row);
-        return;
-    }
-    if (!v->had_requests) {
-        crn_json_end_array(j);
-        crn_json_array(j, "requests");
-        v->had_requests = 1;
-    }
-    json_request(j, &row->u.request_row);
+    else if (row->type == CRN_BP_REQUEST_ROW)
+        json_request(j, &row->u.request_row);
+    else
+        json_user(j, &row->u.user_row);
 }
 
 static int show_json(struct cli *cli, struct crn_admin *admin, const struct broker_options *opt)
 {
     const struct crn_bp_welcome *welcome = crn_admin_welcome(admin);
-    struct view v = {.cli = cli};
+    struct view v = {.cli = cli, .in = CRN_BP_TOKEN_ROW};
     struct crn_json *j = crn_cli_json(cli);
     int status = CLI_OK;
 
@@ -199,11 +238,8 @@ static int show_json(struct cli *cli, struct crn_admin *admin, const struct brok
     crn_json_array(j, "tokens");
     if (crn_admin_query(admin, &opt->query, on_json_row, &v, cli->ei) != CAIRN_OK)
         status = crn_cli_fail(cli);
+    json_rows(&v, CRN_BP_USER_ROW);
     crn_json_end_array(j);
-    if (!v.had_requests) {
-        crn_json_array(j, "requests");
-        crn_json_end_array(j);
-    }
     status = crn_cli_json_end(cli, status);
     cli->has_json = 0; /* --watch starts another document */
     return status;
@@ -226,9 +262,14 @@ static int show_text(struct cli *cli, struct crn_admin *admin, const struct brok
             (void)putchar('\n');
             crn_table_print(&v.requests);
         }
+        if (v.nusers > 0) {
+            (void)putchar('\n');
+            crn_table_print(&v.users);
+        }
     }
     crn_table_free(&v.tokens);
     crn_table_free(&v.requests);
+    crn_table_free(&v.users);
     return rc == CAIRN_OK ? crn_cli_end(cli, CLI_OK) : crn_cli_fail(cli);
 }
 
@@ -313,7 +354,7 @@ static int do_policy(struct cli *cli, int argc, char **argv, const struct broker
     if (copy_name(cli, argv[argc - 1], c.argument) != CLI_OK ||
         (argc == 3 && copy_name(cli, argv[1], c.token) != CLI_OK))
         return CLI_USAGE;
-    return broker_control(cli, &c, "policy changed, until the broker starts anew");
+    return broker_control(cli, &c, "policy changed");
 }
 
 static int do_cancel(struct cli *cli, int argc, char **argv, const struct broker_options *opt)
@@ -393,8 +434,9 @@ const struct cli_command crn_cmd_broker = {
     .words = "status drain resume policy cancel",
     .help = "Shows who holds and who waits for the file system, and changes it",
     .about = "`status` tells who holds the token of the file system and who waits: "
-             "since when, in which place, why, and when each may expect to start. You "
-             "see your own requests, administrators all. `cancel` takes back a "
+             "since when, in which place, why, and when each may expect to start; and "
+             "the share of the tokens' time that each user has had in about the last "
+             "hour. You see your own requests and share, administrators all. `cancel` takes back a "
              "request: your own, or any as an administrator.\n"
              "For administrators: after `drain` no new job starts, until `resume`; "
              "`policy` changes the order.",

@@ -169,6 +169,20 @@ class Strangers(Case):
         s.recv(4096)
         return s
 
+    def test_an_older_client_gets_no_rows_that_it_does_not_know(self):
+        holder = self.job("holder", hang=1)
+        wait_for("it holds", lambda: holder.has("go", "granted"))
+        with self.log_in() as s:  # of version 1.0
+            s.sendall(struct.pack("<IHIH", 8, 7, 10, 0))
+            data, types = b"", []
+            while 11 not in types:
+                data += s.recv(65536)
+                while len(data) >= 6 and len(data) >= 4 + struct.unpack_from("<I", data)[0]:
+                    size, kind = struct.unpack_from("<IH", data)
+                    types.append(kind)
+                    data = data[4 + size:]
+        self.assertEqual(types, [8, 9, 11])
+
     def test_a_peer_that_does_not_read_is_dropped(self):
         self.server.kill(signal.SIGTERM)
         self.server = self.broker(messages_per_second=100000, backlog_bytes="64K")
@@ -230,7 +244,10 @@ class Keys(Case):
         b = self.job("b", key=self.tmp / "bob.key")
         wait_for("bob waits", lambda: self.states() == {"a": "holding", "b": "waiting"})
         ident = {r["job"]: r["id"] for r in self.status()["requests"]}
+        self.assertEqual({u["user"]: u["jobs"] for u in self.status()["users"]}, {"alice": 1, "bob": 1})
+        self.assertIn("SHARE", self.cairn("status"))
         self.who = "bob"
+        self.assertEqual({u["user"]: u["share"] for u in self.status()["users"]}, {"bob": 0})
         self.assertEqual(self.states(), {"b": "waiting"})
         self.assertEqual(self.status()["user"], "bob")
         self.cairn("cancel", ident["a"], expect=1)
