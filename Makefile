@@ -62,6 +62,7 @@ check-fast: ## what takes seconds: format, layers, scripts; fit for a pre-commit
 	@[ "$$(tools/api-docs markdown $(HEADERS))" = "$$(cat docs/api.md)" ] || \
 	    { echo "docs/api.md is not what the headers say: run make docs" >&2; exit 1; }
 	@tools/draw-states --check
+	@tools/what-survives --check
 	@shellcheck $$(git ls-files | xargs grep -l '^#!/bin/bash')
 
 install-test: build ## builds programs against a staged installation

@@ -134,6 +134,62 @@ static void a_scheme_of_its_own(void)
     OK(cairn_close(s));
 }
 
+/* The members of this node's set, as its run.ini lists them. */
+static int set_is(const char *members)
+{
+    char path[400], line[400];
+    int is_there = 0;
+    glob_t g;
+    FILE *f;
+
+    (void)snprintf(path, sizeof(path), "%s/cairn-*/*-n%d/run.ini", dir, rank);
+    REQUIRE(glob(path, 0, NULL, &g) == 0 && g.gl_pathc == 1);
+    f = fopen(g.gl_pathv[0], "r");
+    REQUIRE(f != NULL);
+    while (fgets(line, sizeof(line), f) != NULL)
+        is_there |= strstr(line, members) != NULL;
+    (void)fclose(f);
+    globfree(&g);
+    return is_there;
+}
+
+/* What is lost together is a label, from the environment or from a file, here of two racks. */
+static void racks(void)
+{
+    static const char *const settings[] = {"protect=xor", "protect_set=2", "log_level=error", NULL};
+    static const char *const by_env[] = {"failure_domain=env:CAIRN_TEST_RACK", NULL};
+    char file[300], by_file[320], host[200] = "";
+    char persistent[300], shm[300], run[300];
+    const char *bad[12] = {persistent,        shm,    run, "protect=xor", "protect_set=4",
+                           "log_level=error", by_file};
+    struct cairn_options options = {.size = sizeof(options), .settings = bad};
+    cairn_session *s;
+    FILE *f;
+
+    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
+    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", dir);
+    (void)snprintf(run, sizeof(run), "run_dir=%s/run", dir);
+    REQUIRE(setenv("CAIRN_TEST_RACK", rank % 2 == 0 ? "left" : "right", 1) == 0);
+    s = open_below(MPI_COMM_WORLD, dir, settings, by_env);
+    REQUIRE(set_is(rank < 2 ? " 0 1\n" : " 2 3\n")); /* by host it is 0 2 and 1 3 */
+    OK(cairn_close(s));
+    REQUIRE(unsetenv("CAIRN_TEST_RACK") == 0);
+    (void)snprintf(by_file, sizeof(by_file), "failure_domain=env:CAIRN_TEST_RACK");
+    FAILS(CAIRN_ECONFIG, cairn_open_mpi(MPI_COMM_WORLD, &options, &s));
+    REQUIRE(strstr(cairn_last_error(), "the variable 'CAIRN_TEST_RACK' is not set") != NULL);
+    (void)snprintf(file, sizeof(file), "%s/racks", dir);
+    (void)snprintf(by_file, sizeof(by_file), "failure_domain=file:%s", file);
+    FAILS(CAIRN_ENOENT, cairn_open_mpi(MPI_COMM_WORLD, &options, &s));
+    (void)MPI_Barrier(MPI_COMM_WORLD);
+    (void)gethostname(host, sizeof(host) - 1);
+    f = rank == 0 ? fopen(file, "w") : NULL;
+    REQUIRE(rank != 0 ||
+            (f != NULL && fprintf(f, "other left\n%s right\n", host) > 0 && fclose(f) == 0));
+    (void)MPI_Barrier(MPI_COMM_WORLD);
+    FAILS(CAIRN_ECONFIG, cairn_open_mpi(MPI_COMM_WORLD, &options, &s)); /* all in one rack */
+    REQUIRE(strstr(cairn_last_error(), "in 1 failure domain") != NULL);
+}
+
 int main(int argc, char **argv)
 {
     int provided;
@@ -145,6 +201,7 @@ int main(int argc, char **argv)
     in_memory_only();
     one_in_three();
     a_scheme_of_its_own();
+    racks();
     remove_dir(dir);
     (void)MPI_Finalize();
     return 0;
