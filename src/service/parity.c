@@ -281,23 +281,38 @@ static cairn_err end_cell(struct parity_make *m, struct crn_errinfo *ei)
     return rc;
 }
 
-static cairn_err add_piece(struct parity_make *m, const struct parity_piece *p, const void *block,
+/* Begins a cell with its first piece: takes the block itself, if it is not to be multiplied. */
+static void begin_cell(struct parity_make *m, const struct parity_piece *p, void **block,
+                       uint8_t factor)
+{
+    unsigned char *taken = *block;
+
+    if (factor == 1) {
+        *block = m->cell;
+        m->cell = taken;
+        memset(m->cell + p->bytes, 0, m->filled - p->bytes);
+        return;
+    }
+    memset(m->cell, 0, m->filled);
+    crn_field_add(m->cell, *block, factor, p->bytes);
+}
+
+static cairn_err add_piece(struct parity_make *m, const struct parity_piece *p, void **block,
                            struct crn_errinfo *ei)
 {
     uint64_t row = crn_stripes_row_bytes(&m->plan, crn_stripes_kept(&m->plan, m->place, p->row));
-    cairn_err rc = CAIRN_OK;
+    uint8_t factor = crn_scheme_factor(m->plan.scheme, m->plan.columns, p->row, p->column);
+    cairn_err rc;
 
-    if (m->filled == 0 || m->cell_row != p->row || m->cell_off != p->off) {
-        rc = end_cell(m, ei);
-        m->cell_row = p->row;
-        m->cell_off = p->off;
-        m->filled = row - p->off < m->cell_bytes ? row - p->off : m->cell_bytes;
-        memset(m->cell, 0, m->filled);
+    if (m->filled > 0 && m->cell_row == p->row && m->cell_off == p->off) {
+        crn_field_add(m->cell, *block, factor, p->bytes);
+        return CAIRN_OK;
     }
-    if (rc == CAIRN_OK)
-        crn_field_add(m->cell, block,
-                      crn_scheme_factor(m->plan.scheme, m->plan.columns, p->row, p->column),
-                      p->bytes);
+    rc = end_cell(m, ei);
+    m->cell_row = p->row;
+    m->cell_off = p->off;
+    m->filled = row - p->off < m->cell_bytes ? row - p->off : m->cell_bytes;
+    begin_cell(m, p, block, factor);
     return rc;
 }
 
@@ -329,7 +344,7 @@ static cairn_err make_rows(struct parity_make *m, struct crn_errinfo *ei)
             uint32_t i = (uint32_t)((m->ntaken - 1) % WINDOW);
 
             (void)next_piece(m, &m->taken);
-            rc = add_piece(m, &m->taken, m->block[i], ei);
+            rc = add_piece(m, &m->taken, &m->block[i], ei);
         }
     } while (m->nasked > m->ntaken || (rc == CAIRN_OK && !m->is_all_asked));
     return rc == CAIRN_OK ? end_cell(m, ei) : rc;
