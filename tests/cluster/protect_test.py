@@ -252,8 +252,8 @@ def damage(case):
         if do is damage_parity:
             case.check_back(case.hosts, n, (), what)
             outcome = "survives"
-        elif case.is_survived(hit):
-            case.check_back(case.hosts, n, hit, what)
+        elif case.is_survived(hit) or (case.scheme == "partner" and do is damage_data and how == "corrupted"):
+            case.check_back(case.hosts, n, hit, what) # their copies are whole
             outcome = "survives"
         else:
             outcome = case.check_gone(case.hosts, n, what)

@@ -112,6 +112,8 @@ def drain_until_done(job, what):
     drained(job)
     require(cairn(job, "verify").returncode == 0 and (job.dir / "p/work/1/manifest").exists(),
             f"{what}: version 1 did not come back")
+    if list((job.dir / "p").glob("work/*/parity-*")): # killed between the commit and their removal: debris
+        cairn(job, "sweep")
     require(not list((job.dir / "p").glob("work/*/parity-*")), f"{what}: parity stays")
     job.check_clean(what)
 
