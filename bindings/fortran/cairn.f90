@@ -79,7 +79,7 @@ module cairn
         cairn_protect_replicated, cairn_unprotect, cairn_gpu_stream, cairn_checkpoint, &
         cairn_checkpoint_with, cairn_source_free, cairn_capture, cairn_submit, cairn_abandon, &
         cairn_test, cairn_wait, cairn_wait_all, cairn_event_fd, cairn_stats, cairn_find, &
-        cairn_find_version, cairn_reject, cairn_restore, cairn_restart, cairn_repairs, &
+        cairn_find_version, cairn_verify, cairn_reject, cairn_restore, cairn_restart, cairn_repairs, &
         cairn_version_info, cairn_region_info, cairn_region_at, cairn_list, cairn_remove, &
         cairn_drop_local, cairn_file_route, cairn_file_restore, cairn_prefetch_enqueue, &
         cairn_prefetch_start, cairn_prefetch_cancel, cairn_prefetch_clear, cairn_should_checkpoint, &
@@ -195,6 +195,13 @@ module cairn
         end function
         function c_find_version(session, name, version) &
             bind(C, name="cairn_find_version") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), value :: version
+            integer(c_int) :: rc
+        end function
+        function c_verify(session, name, version) bind(C, name="cairn_verify") result(rc)
             import
             type(c_ptr), value :: session
             character(kind=c_char), intent(in) :: name(*)
@@ -769,6 +776,14 @@ contains
         integer(c_int64_t), intent(in) :: version
         integer(c_int) :: rc
         rc = c_find_version(session%ptr, c_text(name), version)
+    end function
+
+    function cairn_verify(session, name, version) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int64_t), intent(in) :: version
+        integer(c_int) :: rc
+        rc = c_verify(session%ptr, c_text(name), version)
     end function
 
     function cairn_reject(session, name, version, reason) result(rc)

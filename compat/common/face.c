@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -136,6 +137,33 @@ int crn_face_is_here(const struct crn_face *f)
 cairn_err crn_face_result(cairn_err rc, struct crn_errinfo *ei)
 {
     return rc == CAIRN_OK ? CAIRN_OK : crn_fail(ei, rc, 0, "%s", cairn_last_error());
+}
+
+cairn_err crn_face_find(const struct crn_face *f, const char *name, int64_t bound,
+                        int64_t *ret_version, struct crn_errinfo *ei)
+{
+    struct crn_errinfo bad = {0};
+    cairn_err rc;
+
+    for (;;) {
+        rc = crn_face_result(cairn_find(f->session, name, bound, ret_version), ei);
+        if (rc != CAIRN_OK)
+            break;
+        crn_err_clear(&bad);
+        rc = crn_face_result(cairn_verify(f->session, name, *ret_version), &bad);
+        if (rc != CAIRN_EDAMAGED && rc != CAIRN_EIO && rc != CAIRN_EFORMAT && rc != CAIRN_ENOENT) {
+            crn_err_keep(ei, &bad);
+            return rc;
+        }
+        crn_log(&f->log, CRN_WARN, "%s@%" PRId64 " is passed over, continuing: %s", name,
+                *ret_version, bad.msg);
+        bound = *ret_version - 1;
+    }
+    if (rc != CAIRN_ENOENT || bad.code == CAIRN_OK)
+        return rc;
+    crn_err_clear(ei);
+    return crn_fail(ei, CAIRN_EDAMAGED, 0, "no version of '%s' can be restored: %.200s", name,
+                    bad.msg);
 }
 
 cairn_err crn_face_agree(MPI_Comm comm, cairn_err rc, struct crn_errinfo *ei)

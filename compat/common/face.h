@@ -42,6 +42,10 @@ int crn_face_is_here(const struct crn_face *f);
 
 /* Copies Cairn's last error into ei if rc is an error. */
 CAIRN_CHECKED cairn_err crn_face_result(cairn_err rc, struct crn_errinfo *ei);
+/* Collective. The newest version, not newer than the bound, whose data every rank can restore: all of it
+ * is read and verified, for interfaces whose programs cannot fall back later. */
+CAIRN_CHECKED cairn_err crn_face_find(const struct crn_face *f, const char *name, int64_t bound,
+                                      int64_t *ret_version, struct crn_errinfo *ei);
 /* Collective: CAIRN_OK only if all ranks pass it. A rank without a reason gets "it failed on
  * another rank". */
 CAIRN_CHECKED cairn_err crn_face_agree(MPI_Comm comm, cairn_err rc, struct crn_errinfo *ei);

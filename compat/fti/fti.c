@@ -170,7 +170,7 @@ static cairn_err fti_find(struct crn_fti *f, struct crn_errinfo *ei)
     struct crn_errinfo why = {0};
     cairn_err rc;
 
-    rc = crn_face_result(cairn_find(f->face.session, name, CAIRN_NEWEST, &f->from_version), ei);
+    rc = crn_face_find(&f->face, name, CAIRN_NEWEST, &f->from_version, ei);
     if (rc != CAIRN_OK)
         return rc;
     f->from = name;

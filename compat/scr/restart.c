@@ -105,7 +105,7 @@ cairn_err crn_scr_search(struct crn_scr *s, struct crn_errinfo *ei)
         struct crn_errinfo why = {0};
         cairn_err bad;
 
-        rc = crn_face_result(cairn_find(s->face.session, CRN_SCR_CHECKPOINTS, s->bound, &id), ei);
+        rc = crn_face_find(&s->face, CRN_SCR_CHECKPOINTS, s->bound, &id, ei);
         if (rc != CAIRN_OK)
             break;
         bad = crn_face_agree(s->comm, open_found(s, id, &why), &why);

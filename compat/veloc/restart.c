@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Restart. Cairn agrees on a version that every rank can restore, and verifies it. Recovery is
- * then local, and checks everything before it writes a byte. A rank reads the shard of the same
+/* Restart. Cairn agrees on a version that every rank can read. Recovery is then local, and verifies the
+ * data as it reads; a rank that finds damage rejects the version, so the next VELOC_Restart_test passes
+ * over it on all ranks. A rank reads the shard of the same
  * rank of the run that wrote the version, which may have had more ranks. */
 #include <errno.h>
 #include <stdio.h>
@@ -196,6 +197,9 @@ static cairn_err restart_recover(struct crn_vlc_client *c, int mode, const int *
             crn_face_result(cairn_restore_from(c->face.session, c->restart.name, c->restart.version,
                                                cairn_rank(c->face.session), w.list),
                             ei);
+    if (rc == CAIRN_EDAMAGED &&
+        cairn_reject(c->face.session, c->restart.name, c->restart.version, ei->msg) != CAIRN_OK)
+        crn_log(&c->face.log, CRN_WARN, "%s", cairn_last_error());
     wanted_free(&w);
     return rc;
 }

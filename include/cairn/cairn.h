@@ -316,14 +316,15 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_stats(cairn_session *session, const char
 
 /* Restart. ------------------------------------------------------------------------------------- */
 
-/* Collective. Finds the newest version, not newer than the bound, that every rank can restore:
- * present, complete, with valid checksums and not rejected. All ranks get the same version. The
- * call reads every byte of the version once and brings what this rank will restore into memory. So
- * protect the regions first, at least if the number of ranks differs from that of the version. The
- * log and `cairn explain` list the versions that were skipped, and why. Errors:
+/* Collective. Finds the newest version, not newer than the bound, that every rank can read: present,
+ * complete and not rejected. All ranks get the same version. The call is cheap: it reads manifests,
+ * indexes and the sizes of files, no data. So damage of the data is found only by the call that reads
+ * it: cairn_restart falls back by itself; after cairn_restore the ranks agree, with cairn_reject and
+ * another cairn_find. The log and `cairn explain` list the versions that were skipped, and why. Errors:
  * - CAIRN_ENOENT: there is no such version. Always so for a negative bound.
+ * - CAIRN_EDAMAGED: there are versions, and none can be restored.
  * - CAIRN_ENOMEM, CAIRN_ELIMIT (descriptors, threads): a version that may be complete could not be
- *   checked. The call does not fall back to an older one.
+ *   opened. The call does not fall back to an older one.
  * - CAIRN_EUNSAVED: newer checkpoints exist that are not saved. The message says which and where;
  *   the configuration key restart_unsaved = older continues without them.
  * - CAIRN_EPEER: a rank hangs. It was silent for commit_timeout while the ranks listed the versions
@@ -334,28 +335,44 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_find(cairn_session *session, const char 
  * still have in memory counts as present, even before it is committed. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_find_version(cairn_session *session, const char *name,
                                                      int64_t version);
+/* Collective. Reads all data of a version once and verifies it: in the nodes' own copies where there
+ * are any, else in the store. CAIRN_EDAMAGED if a rank could not restore it. Nothing is restored, and
+ * nothing is marked as bad. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_verify(cairn_session *session, const char *name,
+                                               int64_t version);
 /* Local. Marks a version as bad, for this and all later runs, until it is taken again. reason may
  * be NULL. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_reject(cairn_session *session, const char *name,
                                                int64_t version, const char *reason);
 
-/* Local. Reads the protected regions (all, or those named) from a version into their memory. A
- * region comes from the shard of the same rank; a block of a global array comes from whichever
- * stored blocks of that array cover it. The number of ranks may differ from the number that wrote
- * the version; a rank without a shard of its own can restore only global arrays. If type or size do
- * not match, nothing is written. A version that this session took and still has in memory is read
- * from memory, even before it is committed. */
+/* Local. Reads the protected regions (all, or those named) from a version into their memory, and
+ * verifies them as they are read. A region comes from the shard of the same rank; a block of a global
+ * array comes from whichever stored blocks of that array cover it. The number of ranks may differ from
+ * the number that wrote the version; a rank without a shard of its own can restore only global arrays.
+ * A version that this session took and still has in memory is read from memory, even before it is
+ * committed; then the node's own copy is read, then the store.
+ *
+ * As with read(2), an error that is found before the first byte is placed leaves the memory as it was:
+ * CAIRN_ENOENT, CAIRN_EMISMATCH (type or size), CAIRN_EINVAL, CAIRN_ECONFIG, CAIRN_ESTATE. After any
+ * other error its content is undefined: CAIRN_EDAMAGED if data failed its checksum. Then another
+ * version can be restored over it. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_restore(cairn_session *session, const char *name,
                                                 int64_t version, const char *const *regions);
 /* Local. The same, from the shard of any rank of the run that wrote the version. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_restore_from(cairn_session *session, const char *name,
                                                      int64_t version, int old_rank,
                                                      const char *const *regions);
-/* Collective. cairn_find and cairn_restore in one: falls back to the next older version, on all
- * ranks alike, until every rank has restored the same one. Only CAIRN_ENOENT means that there is
- * nothing to restore: start from the beginning. After any other error, stop and show
- * cairn_last_error(): a program that starts over would replace versions that another attempt may
- * still restore. */
+/* Collective. Restores the newest version that every rank can restore, in one pass: data is read,
+ * verified and placed in the protected regions at once, and on another number of ranks each byte is
+ * read once for all. If data turns out to be damaged, all ranks go on to the next older version, which
+ * overwrites it. All ranks get the same version.
+ *
+ * Only CAIRN_ENOENT means that there is nothing to restore: start from the beginning. After any other
+ * error, stop and show cairn_last_error(): a program that starts over would replace versions that
+ * another attempt may still restore. CAIRN_EDAMAGED: there are versions, and none can be restored. The
+ * errors that cairn_restore names leave the memory of all ranks as it was; after any other error its
+ * content is undefined. After CAIRN_EPEER and CAIRN_EMPI a hanging rank may still write to it: end
+ * the program. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_restart(cairn_session *session, const char *name,
                                                 const char *const *regions, int64_t *ret_version);
 
@@ -413,8 +430,7 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_region_at(cairn_session *session, const 
                                                   char *region, size_t region_size,
                                                   struct cairn_array *ret_array);
 /* Local. The committed versions of a name that can be listed as whole, newest first: as many as fit
- * into versions (NULL: none), and in *ret_n how many there are. Reads manifests and sizes, no data;
- * cairn_find verifies. */
+ * into versions (NULL: none), and in *ret_n how many there are. Reads manifests and sizes, no data. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_list(cairn_session *session, const char *name,
                                              int64_t *versions, size_t max, size_t *ret_n);
 /* Local: call it on one rank. Removes a committed version durably, also for drains and restarts

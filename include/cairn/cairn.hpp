@@ -249,6 +249,10 @@ public:
     {
         return found(cairn_find_version(s_, name, version), version).has_value();
     }
+    void verify(const char *name, std::int64_t version)
+    {
+        check(cairn_verify(s_, name, version));
+    }
     void restore(const char *name, std::int64_t version, names regions = {})
     {
         check(cairn_restore(s_, name, version, list(regions).get()));

@@ -319,6 +319,16 @@ static cairn_err take_blocks(struct writing *w, struct crn_pass *p, struct crn_e
     return rc;
 }
 
+static int wants_shard(void *arg, uint32_t rank, uint32_t region, uint64_t begin, uint64_t end)
+{
+    const uint8_t *skip = arg;
+
+    (void)region;
+    (void)begin;
+    (void)end;
+    return !skip[rank];
+}
+
 /* Reads the data files that hold the wanted ones. */
 static cairn_err pass_over(struct writing *w, struct crn_errinfo *ei)
 {
@@ -349,7 +359,8 @@ static cairn_err pass_over(struct writing *w, struct crn_errinfo *ei)
         for (i = 0; i < m->nfiles; i++)
             if (is_wanted[i])
                 files[o.nfiles++] = (uint32_t)i;
-        o.skip = skip;
+        o.wants = wants_shard;
+        o.arg = skip;
         o.files = files;
         rc = crn_pass_open(&o, &p, ei);
     }

@@ -319,7 +319,7 @@ static cairn_err prepare_capture(cairn_session *s, struct crn_errinfo *ei)
 
     rc = crn_copier_open(threads, SPLIT_BYTES, sharers, s->cfg.chunk_bytes, &s->copier, ei);
     if (rc == CAIRN_OK && s->cfg.arena_bytes > 0)
-        rc = crn_take_ensure_arena(s, 0, ei);
+        rc = crn_take_ensure_arena(s, 0, 0, ei);
     if (rc == CAIRN_OK)
         rc = crn_advice_signals_install(s, ei);
     return crn_session_agree(s, rc, "preparing the arena", ei);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Restart: all ranks agree on a version and verify it. A rank keeps the verified bytes of its own
- * shard in its arena, so that a restore (restore.c) is a copy and the PFS is read once. */
+/* Restart: all ranks agree on a version. cairn_find looks at manifests, indexes and sizes;
+ * cairn_restart reads, verifies and places the data in one pass (together.c), and a version that turns
+ * out to be damaged is overwritten by the next older one. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -245,14 +246,15 @@ out:
     return rc;
 }
 
-/* Collective: can every rank restore it? */
+/* Collective: can every rank restore it, or has it? */
 static cairn_err check_version(cairn_session *s, const char *name, int64_t version,
+                               enum crn_together_how how, const char *const *regions,
                                struct crn_errinfo *ei)
 {
     struct crn_errinfo why = {0};
     cairn_err rc;
 
-    rc = crn_together_read(s, name, version, &why);
+    rc = crn_together_read(s, name, version, how, regions, &why);
     if (rc != CAIRN_OK) {
         crn_log(&s->log, CRN_DEBUG, "%s@%" PRId64 " cannot be restored: %s", name, version,
                 why.msg);
@@ -329,9 +331,8 @@ static cairn_err none_found(cairn_session *s, const char *name, const struct can
 }
 
 static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
-                             cairn_err (*accept)(cairn_session *, const char *, int64_t, void *,
-                                                 struct crn_errinfo *),
-                             void *arg, int64_t *ret_version, struct crn_errinfo *ei)
+                             enum crn_together_how how, const char *const *regions,
+                             int64_t *ret_version, struct crn_errinfo *ei)
 {
     struct crn_kept_turn *turn = NULL;
     struct candidates c = {0};
@@ -342,7 +343,7 @@ static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
     if (rc != CAIRN_OK)
         return rc;
     rc = list_candidates(s, name, 0, bound, &c, ei);
-    if (rc == CAIRN_OK && c.n > 0)
+    if (rc == CAIRN_OK && c.n > 0 && how != CRN_TOGETHER_LOOK)
         rc = crn_reading_begin(s, c.bytes, &turn, ei);
     for (i = 0; rc == CAIRN_OK && i < c.n; i++) {
         struct crn_errinfo why = {0};
@@ -351,8 +352,7 @@ static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
         rc = crn_unsaved_check(s, &c.blocked, i, ei);
         if (rc != CAIRN_OK)
             break;
-        if (check_version(s, name, c.v[i].version, &why) == CAIRN_OK &&
-            (accept == NULL || accept(s, name, c.v[i].version, arg, &why) == CAIRN_OK)) {
+        if (check_version(s, name, c.v[i].version, how, regions, &why) == CAIRN_OK) {
             *ret_version = c.v[i].version;
             break;
         }
@@ -369,7 +369,6 @@ static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
         rc = none_found(s, name, &c, bound, ei);
     }
     crn_reading_end(s, turn);
-    crn_arena_go_on(s->arena);
     free_candidates(&c);
     return rc;
 }
@@ -379,7 +378,8 @@ cairn_err cairn_find(cairn_session *s, const char *name, int64_t not_newer_than,
 {
     struct crn_errinfo ei = {0};
 
-    return crn_api_end(&ei, find_newest(s, name, not_newer_than, NULL, NULL, ret_version, &ei));
+    return crn_api_end(
+        &ei, find_newest(s, name, not_newer_than, CRN_TOGETHER_LOOK, NULL, ret_version, &ei));
 }
 
 /* Collective: does every rank have it in memory? */
@@ -391,33 +391,47 @@ static int all_hold(cairn_session *s, const char *name, int64_t version)
     return s->all->ops->allreduce(s->all, &holds, 1, CRN_COMM_MIN, &ignored) == CAIRN_OK && holds;
 }
 
-cairn_err cairn_find_version(cairn_session *s, const char *name, int64_t version)
+/* Collective: opens one version, and reads it if asked to. */
+static cairn_err find_one(cairn_session *s, const char *name, int64_t version,
+                          enum crn_together_how how, struct crn_errinfo *ei)
 {
-    struct crn_errinfo ei = {0};
     struct crn_kept_turn *turn = NULL;
     struct candidates c = {0};
     cairn_err rc;
 
-    rc = check_arguments(s, name, version, &version, &ei);
+    rc = check_arguments(s, name, version, &version, ei);
     if (rc != CAIRN_OK)
-        return crn_api_end(&ei, rc);
-    if (all_hold(s, name, version))
+        return rc;
+    if (how == CRN_TOGETHER_LOOK && all_hold(s, name, version))
         return CAIRN_OK;
-    rc = list_candidates(s, name, version, version, &c, &ei);
+    rc = list_candidates(s, name, version, version, &c, ei);
     if (rc == CAIRN_OK)
-        rc = crn_unsaved_check(s, &c.blocked, 0, &ei);
+        rc = crn_unsaved_check(s, &c.blocked, 0, ei);
     if (rc == CAIRN_OK && (c.n == 0 || c.v[0].version != version))
-        rc = crn_fail(&ei, CAIRN_ENOENT, 0,
+        rc = crn_fail(ei, CAIRN_ENOENT, 0,
                       "%s@%" PRId64 " is missing, incomplete or rejected; see 'cairn explain %s'",
                       name, version, name);
+    if (rc == CAIRN_OK && how != CRN_TOGETHER_LOOK)
+        rc = crn_reading_begin(s, c.bytes, &turn, ei);
     if (rc == CAIRN_OK)
-        rc = crn_reading_begin(s, c.bytes, &turn, &ei);
-    if (rc == CAIRN_OK)
-        rc = check_version(s, name, version, &ei);
+        rc = check_version(s, name, version, how, NULL, ei);
     crn_reading_end(s, turn);
-    crn_arena_go_on(s->arena);
     free_candidates(&c);
-    return crn_api_end(&ei, rc);
+    return rc;
+}
+
+cairn_err cairn_find_version(cairn_session *s, const char *name, int64_t version)
+{
+    struct crn_errinfo ei = {0};
+
+    return crn_api_end(&ei, find_one(s, name, version, CRN_TOGETHER_LOOK, &ei));
+}
+
+cairn_err cairn_verify(cairn_session *s, const char *name, int64_t version)
+{
+    struct crn_errinfo ei = {0};
+
+    return crn_api_end(&ei, find_one(s, name, version, CRN_TOGETHER_VERIFY, &ei));
 }
 
 /* A copy of it in memory must not be restored either. */
@@ -451,22 +465,11 @@ cairn_err cairn_reject(cairn_session *s, const char *name, int64_t version, cons
 
 /* Both in one. --------------------------------------------------------------------------------- */
 
-static cairn_err restore_everywhere(cairn_session *s, const char *name, int64_t version, void *arg,
-                                    struct crn_errinfo *ei)
-{
-    const char *const *const *regions = arg;
-    cairn_err rc = crn_restore(s, name, version, CAIRN_OWN_RANK, *regions, ei);
-
-    if (rc != CAIRN_OK)
-        crn_log(&s->log, CRN_DEBUG, "%s@%" PRId64 " was not restored: %s", name, version, ei->msg);
-    return crn_session_agree(s, rc, "restoring", ei);
-}
-
 cairn_err cairn_restart(cairn_session *s, const char *name, const char *const *regions,
                         int64_t *ret_version)
 {
     struct crn_errinfo ei = {0};
 
     return crn_api_end(
-        &ei, find_newest(s, name, CAIRN_NEWEST, restore_everywhere, &regions, ret_version, &ei));
+        &ei, find_newest(s, name, CAIRN_NEWEST, CRN_TOGETHER_RESTORE, regions, ret_version, &ei));
 }

@@ -6,23 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/restoring.h"
 #include "client/together.h"
 
-struct target {
-    const char *name;
-    int64_t version;
-    struct crn_version *v; /* NULL: not opened */
-    struct crn_shard want; /* the regions that the application protects */
-    struct crn_place *places;
-    const struct crn_shard *have; /* the old rank's; NULL if there is none */
-    uint32_t old_rank;
-    int64_t *from; /* per wanted region: index in have; -1: redistribute */
-    int is_asked;  /* the tiers were asked, so they have consumed its hint */
-};
-
 /* Decides where each region comes from, and refuses before anything is written. */
-static cairn_err restore_match(const cairn_session *s, struct target *t, int is_named,
-                               struct crn_errinfo *ei)
+cairn_err crn_restoring_match(const cairn_session *s, struct crn_restoring *t, int is_named,
+                              struct crn_errinfo *ei)
 {
     const struct crn_manifest *m = crn_version_manifest(t->v);
     uint32_t i;
@@ -59,7 +48,7 @@ static cairn_err restore_match(const cairn_session *s, struct target *t, int is_
 
 /* Fills one region: from the arena (source), from this shard of the version, or assembled from all
  * shards. */
-static cairn_err fill_host(cairn_session *s, const struct target *t, uint32_t i,
+static cairn_err fill_host(cairn_session *s, const struct crn_restoring *t, uint32_t i,
                            const unsigned char *source, struct crn_errinfo *ei)
 {
     const struct crn_region *w = &t->want.regions[i];
@@ -75,7 +64,7 @@ static cairn_err fill_host(cairn_session *s, const struct target *t, uint32_t i,
                             ei);
 }
 
-static cairn_err fill_device(cairn_session *s, const struct target *t, uint32_t i,
+static cairn_err fill_device(cairn_session *s, const struct crn_restoring *t, uint32_t i,
                              const unsigned char *source, struct crn_errinfo *ei)
 {
     const struct crn_region *w = &t->want.regions[i];
@@ -88,7 +77,7 @@ static cairn_err fill_device(cairn_session *s, const struct target *t, uint32_t 
 }
 
 /* Reads the regions that are not cached. */
-static cairn_err restore_fill(cairn_session *s, const struct target *t,
+static cairn_err restore_fill(cairn_session *s, const struct crn_restoring *t,
                               const struct crn_cached *cached, struct crn_errinfo *ei)
 {
     struct crn_errinfo late = {0};
@@ -109,8 +98,7 @@ static cairn_err restore_fill(cairn_session *s, const struct target *t,
 
 /* From memory. --------------------------------------------------------------------------------- */
 
-/* Can every region be taken as it is from a shard that this rank captured? */
-static int restore_fits(const struct crn_shard *have, struct target *t)
+int crn_restoring_fits(struct crn_restoring *t, const struct crn_shard *have)
 {
     uint32_t i;
 
@@ -123,7 +111,7 @@ static int restore_fits(const struct crn_shard *have, struct target *t)
 }
 
 /* The capture of a checkpoint that this session took and that has not failed, in the arena. */
-static void find_own(cairn_session *s, const struct target *t, struct crn_cached *ret)
+static void find_own(cairn_session *s, const struct crn_restoring *t, struct crn_cached *ret)
 {
     struct crn_capture_id id = {0};
     const struct crn_track *mine;
@@ -139,7 +127,7 @@ static void find_own(cairn_session *s, const struct target *t, struct crn_cached
 }
 
 /* Does the application get all of it? */
-static int is_all(const struct crn_shard *have, const struct target *t)
+static int is_all(const struct crn_shard *have, const struct crn_restoring *t)
 {
     uint32_t n = 0;
     uint32_t i;
@@ -149,8 +137,8 @@ static int is_all(const struct crn_shard *have, const struct target *t)
     return t->want.nregions == n && n == have->nregions;
 }
 
-static cairn_err read_tiers(cairn_session *s, const struct crn_tiered *h, const struct target *t,
-                            struct crn_errinfo *ei)
+static cairn_err read_tiers(cairn_session *s, const struct crn_tiered *h,
+                            const struct crn_restoring *t, struct crn_errinfo *ei)
 {
     struct crn_tier_piece *p = calloc(t->want.nregions + (size_t)1, sizeof(*p));
     uint32_t i;
@@ -168,7 +156,7 @@ static cairn_err read_tiers(cairn_session *s, const struct crn_tiered *h, const 
 
 /* Like from_memory, for a session with tiers. What the tiers lost or evicted may still be in the
  * files. */
-static cairn_err from_tiers(cairn_session *s, struct target *t, int *ret_done,
+static cairn_err from_tiers(cairn_session *s, struct crn_restoring *t, int *ret_done,
                             struct crn_errinfo *ei)
 {
     struct crn_errinfo why = {0};
@@ -177,7 +165,7 @@ static cairn_err from_tiers(cairn_session *s, struct target *t, int *ret_done,
 
     crn_service_link_listen(s);
     h = crn_tiers_find(s, t->name, t->version);
-    if (h == NULL || !restore_fits(crn_held_shard(h), t))
+    if (h == NULL || !crn_restoring_fits(t, crn_held_shard(h)))
         return CAIRN_OK;
     t->is_asked = 1;
     rc = read_tiers(s, h, t, &why);
@@ -193,7 +181,7 @@ static cairn_err from_tiers(cairn_session *s, struct target *t, int *ret_done,
 
 const struct crn_shard *crn_restore_own_shard(cairn_session *s, const char *name, int64_t version)
 {
-    struct target t = {.name = name, .version = version};
+    struct crn_restoring t = {.name = name, .version = version};
     const struct crn_tiered *h;
     struct crn_cached own;
 
@@ -222,7 +210,7 @@ int crn_session_holds(cairn_session *s, const char *name, int64_t version)
 
 /* If *ret_done, the restore was tried and the return value is its result; otherwise the caller
  * reads the files. */
-static cairn_err from_memory(cairn_session *s, const struct target *t, int *ret_done,
+static cairn_err from_memory(cairn_session *s, const struct crn_restoring *t, int *ret_done,
                              struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
@@ -241,7 +229,7 @@ static cairn_err from_memory(cairn_session *s, const struct target *t, int *ret_
 
 /* From files. ---------------------------------------------------------------------------------- */
 
-static cairn_err from_version(cairn_session *s, struct target *t, int is_named,
+static cairn_err from_version(cairn_session *s, struct crn_restoring *t, int is_named,
                               struct crn_errinfo *ei)
 {
     struct crn_cached cached = {0};
@@ -258,7 +246,7 @@ static cairn_err from_version(cairn_session *s, struct target *t, int is_named,
     if (t->old_rank < m->ranks)
         rc = crn_version_shard(t->v, t->old_rank, &t->have, ei);
     if (rc == CAIRN_OK)
-        rc = restore_match(s, t, is_named, ei);
+        rc = crn_restoring_match(s, t, is_named, ei);
     if (rc != CAIRN_OK)
         return rc;
     /* The arena has this rank's shard, or the blocks assembled for this rank. Open tiers would have
@@ -272,7 +260,7 @@ static cairn_err from_version(cairn_session *s, struct target *t, int is_named,
 
 /* Other ranks have some of what this rank wants, and a version of this session may not be in files
  * yet: waits for that. */
-static cairn_err settle_own(cairn_session *s, const struct target *t, struct crn_errinfo *ei)
+static cairn_err settle_own(cairn_session *s, const struct crn_restoring *t, struct crn_errinfo *ei)
 {
     const struct crn_track *mine = crn_track_find(s, t->name, t->version);
     cairn_err rc;
@@ -284,14 +272,14 @@ static cairn_err settle_own(cairn_session *s, const struct target *t, struct crn
     return rc == CAIRN_OK ? rc : crn_fail(ei, rc, 0, "%s", cairn_last_error());
 }
 
-cairn_err crn_restore(cairn_session *s, const char *name, int64_t version, int old_rank,
-                      const char *const *regions, struct crn_errinfo *ei)
+cairn_err crn_restoring_open(cairn_session *s, const char *name, int64_t version, int old_rank,
+                             const char *const *regions, struct crn_restoring *ret,
+                             struct crn_errinfo *ei)
 {
-    struct target t = {.name = name, .version = version};
-    int is_named = old_rank != CAIRN_OWN_RANK;
-    int is_done = 0;
+    struct crn_restoring t = {.name = name, .version = version};
     cairn_err rc;
 
+    memset(ret, 0, sizeof(*ret));
     rc = crn_arg_shard(s, name, version, old_rank, ei);
     if (rc != CAIRN_OK)
         return rc;
@@ -299,10 +287,36 @@ cairn_err crn_restore(cairn_session *s, const char *name, int64_t version, int o
     rc = crn_regions_select(s, regions, 0, &t.want, &t.places, ei);
     if (rc != CAIRN_OK)
         return rc;
-    t.old_rank = is_named ? (uint32_t)old_rank : s->rank;
+    t.old_rank = old_rank != CAIRN_OWN_RANK ? (uint32_t)old_rank : s->rank;
     t.from = calloc(t.want.nregions + (size_t)1, sizeof(*t.from));
-    if (t.from == NULL)
-        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u regions", t.want.nregions);
+    *ret = t;
+    return t.from != NULL ? CAIRN_OK
+                          : crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u regions", t.want.nregions);
+}
+
+void crn_restoring_close(struct crn_restoring *t)
+{
+    crn_shard_free(&t->want);
+    free(t->places);
+    free(t->from);
+}
+
+void crn_restoring_done(cairn_session *s, const struct crn_restoring *t)
+{
+    crn_told_repaired_here(s, t->name, t->version);
+    if (!t->is_asked)
+        crn_tiers_passed(s, t->name, t->version);
+}
+
+cairn_err crn_restore(cairn_session *s, const char *name, int64_t version, int old_rank,
+                      const char *const *regions, struct crn_errinfo *ei)
+{
+    int is_named = old_rank != CAIRN_OWN_RANK;
+    struct crn_restoring t;
+    int is_done = 0;
+    cairn_err rc;
+
+    rc = crn_restoring_open(s, name, version, old_rank, regions, &t, ei);
     if (rc == CAIRN_OK && t.old_rank == s->rank)
         rc = crn_tiers_are_open(s) ? from_tiers(s, &t, &is_done, ei)
                                    : from_memory(s, &t, &is_done, ei);
@@ -311,15 +325,11 @@ cairn_err crn_restore(cairn_session *s, const char *name, int64_t version, int o
     if (rc == CAIRN_OK && !is_done) {
         rc = from_version(s, &t, is_named, ei);
         if (rc == CAIRN_OK)
-            crn_told_repaired_here(s, name, version);
-        if (!t.is_asked)
-            crn_tiers_passed(s, name, version);
+            crn_restoring_done(s, &t);
     }
     if (rc == CAIRN_OK)
         crn_session_succeeds(s, name);
-    crn_shard_free(&t.want);
-    free(t.places);
-    free(t.from);
+    crn_restoring_close(&t);
     return rc;
 }
 

@@ -311,13 +311,10 @@ CAIRN_CHECKED cairn_err crn_capture_complete(cairn_session *s, struct crn_captur
                                              struct crn_errinfo *ei);
 /* How many images the fastest tiers should have space for. */
 uint64_t crn_take_images(const struct crn_config *cfg);
-/* Creates the arena if there is none: as configured, or sized for images of this size. */
+/* Creates the arena if there is none: as configured, or sized for images of this size. first: only so
+ * many bytes of it are needed now, and crn_arena_go_on makes the others; 0: all. */
 CAIRN_CHECKED cairn_err crn_take_ensure_arena(cairn_session *s, uint64_t image_bytes,
-                                              struct crn_errinfo *ei);
-/* The same, for reading an image into it: the memory that the image does not need is touched during
- * the read. */
-CAIRN_CHECKED cairn_err crn_take_ensure_arena_read(cairn_session *s, uint64_t image_bytes,
-                                                   struct crn_errinfo *ei);
+                                              uint64_t first, struct crn_errinfo *ei);
 /* Copies the regions (all, or those named) under the session's current number; with a flag it only
  * begins to. */
 CAIRN_CHECKED cairn_err crn_capture_take(cairn_session *s, const struct crn_take *what,

@@ -100,23 +100,21 @@ static uint64_t arena_bytes(const cairn_session *s, uint64_t image_bytes)
     return s->cfg.arena_bytes > 0 ? s->cfg.arena_bytes : auto_size(s, image_bytes);
 }
 
-cairn_err crn_take_ensure_arena(cairn_session *s, uint64_t image_bytes, struct crn_errinfo *ei)
+/* Do only captures of host memory use the arena, one image at a time? */
+static int is_filled_by_images(const cairn_session *s, const struct crn_capture *c)
 {
-    struct crn_arena_size size = {0};
-    cairn_err rc = CAIRN_OK;
+    uint32_t i;
 
-    if (s->arena_share == CRN_SHARE_DONE)
-        return CAIRN_OK;
-    if (s->arena == NULL) {
-        size.bytes = arena_bytes(s, image_bytes);
-        rc = make_arena(s, &size, ei);
-    }
-    return rc == CAIRN_OK ? share_arena(s, ei) : rc;
+    for (i = 0; i < c->nmemory; i++)
+        if (c->places[i].device != NULL)
+            return 0;
+    return s->cfg.local_cache == 0;
 }
 
-cairn_err crn_take_ensure_arena_read(cairn_session *s, uint64_t image_bytes, struct crn_errinfo *ei)
+cairn_err crn_take_ensure_arena(cairn_session *s, uint64_t image_bytes, uint64_t first,
+                                struct crn_errinfo *ei)
 {
-    struct crn_arena_size size = {.first = image_bytes};
+    struct crn_arena_size size = {.first = first};
     cairn_err rc = CAIRN_OK;
 
     if (s->arena_share == CRN_SHARE_DONE)
@@ -502,7 +500,8 @@ static cairn_err capture_prepare(cairn_session *s, const struct crn_take *what, 
         rc = crn_capture_complete(s, c, ei);
     if (rc == CAIRN_OK) {
         add_hashes(s, c);
-        rc = crn_take_ensure_arena(s, c->info.bytes, ei);
+        rc = crn_take_ensure_arena(s, c->info.bytes, is_filled_by_images(s, c) ? c->info.bytes : 0,
+                                   ei);
     }
     if (rc == CAIRN_OK) {
         crn_tiers_open(s);
@@ -627,5 +626,7 @@ cairn_err crn_capture_submit(cairn_session *s, struct crn_capture *c, struct crn
         memset(c, 0, sizeof(*c));
         return rc;
     }
-    return crn_capture_hand_over(s, c, t->bytes, &t->target, (int64_t)(t->copy_seconds * 1e9), ei);
+    rc = crn_capture_hand_over(s, c, t->bytes, &t->target, (int64_t)(t->copy_seconds * 1e9), ei);
+    crn_arena_go_on(s->arena);
+    return rc;
 }

@@ -90,7 +90,7 @@ static void make_arena(struct crn_tiers *x)
         memcpy(h.info.name, x->hints[i].name, sizeof(h.info.name));
         if (crn_tiers_learn(x, &h, &why) != CAIRN_OK)
             crn_err_clear(&why); /* not taken yet */
-        else if (crn_take_ensure_arena(x->s, h.image.bytes, &why) != CAIRN_OK)
+        else if (crn_take_ensure_arena(x->s, h.image.bytes, 0, &why) != CAIRN_OK)
             crn_told_warn_once(x->s, "nothing is prefetched, continuing: %s", why.msg);
         crn_image_free(&h.image);
         crn_buf_free(&h.descriptor);

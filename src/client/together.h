@@ -6,10 +6,16 @@
 
 #include "client/session.h"
 
-/* Collective. Opens the version on all ranks and verifies all of it. Brings what this rank will
- * restore into its arena, if it has space: its own shard or, if the number of ranks differs, the
- * blocks of global arrays that are protected now. All ranks fail if one does. */
+enum crn_together_how {
+    CRN_TOGETHER_LOOK,    /* open it: manifest and indexes */
+    CRN_TOGETHER_VERIFY,  /* and verify all data, of copies on the nodes or else in the store */
+    CRN_TOGETHER_RESTORE, /* open it and read the regions into the application's memory */
+};
+/* Collective. Opens the version on all ranks and does that; all ranks fail if one does. RESTORE:
+ * before the first byte is written all ranks agree that the regions match; CAIRN_EDAMAGED later
+ * leaves them undefined. */
 CAIRN_CHECKED cairn_err crn_together_read(cairn_session *s, const char *name, int64_t version,
+                                          enum crn_together_how how, const char *const *regions,
                                           struct crn_errinfo *ei);
 
 /* Turns the watchdog over the ranks on or off: while it is on, a rank that falls silent fails the

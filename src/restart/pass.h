@@ -17,8 +17,10 @@ struct crn_pass_options {
     uint32_t nfiles;
     uint32_t share; /* 0 .. shares-1 */
     uint32_t shares;
-    const uint8_t *skip;   /* by rank of the version: 1 if nobody needs its shard; NULL: read all */
-    int files_only;        /* skips regions of memory */
+    int files_only; /* reads no regions of memory */
+    /* Does any rank want some of these bytes of a region? NULL: all are read. Only crn_pass_open
+     * calls it. */
+    int (*wants)(void *arg, uint32_t rank, uint32_t region, uint64_t begin, uint64_t end);
     uint64_t direct_bytes; /* extents of at least this size honour reader and place */
     /* By rank of the version: the share that reads its shard, because the data is wanted there; -1:
      * the share in which the bytes lie. Must be the same for all shares. NULL, and always for
@@ -28,10 +30,11 @@ struct crn_pass_options {
     enum crn_background_cores
         cores;          /* where threads run: near the caller's memory, or on the caller's cores */
     size_t block_bytes; /* size of a read, unless a chunk is larger */
-    /* Returns the memory of this process where a region is wanted whole; the pass reads straight
-     * into it. Returns NULL if there is none; the function itself may be NULL. Only crn_pass_open
-     * calls it. */
-    unsigned char *(*place)(void *arg, uint32_t rank, uint32_t region);
+    /* Returns the memory of this process where these bytes of a region are wanted, as they are; the
+     * pass reads straight into it. Returns NULL if there is none; the function itself may be NULL.
+     * Only crn_pass_open calls it. */
+    unsigned char *(*place)(void *arg, uint32_t rank, uint32_t region, uint64_t begin,
+                            uint64_t end);
     void *arg;
 };
 
@@ -45,6 +48,14 @@ struct crn_pass_piece {
     int is_placed;       /* data is where options.place said */
 };
 struct crn_pass_block; /* opaque */
+
+/* Calls fn for consecutive bytes of regions, in the order of the files, with the share that reads
+ * them. Of the options it uses v, files, shares, direct_bytes and reader. Every process gets the same
+ * answer; a failure of fn ends it. */
+typedef cairn_err (*crn_pass_fn)(void *arg, uint32_t rank, uint32_t region, uint64_t begin,
+                                 uint64_t end, uint32_t share, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_pass_route(const struct crn_pass_options *options, crn_pass_fn fn,
+                                       void *arg, struct crn_errinfo *ei);
 
 CAIRN_CHECKED cairn_err crn_pass_open(const struct crn_pass_options *options, struct crn_pass **ret,
                                       struct crn_errinfo *ei);

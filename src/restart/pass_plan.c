@@ -32,7 +32,8 @@ struct chunk {
     const struct crn_extent *e;
     uint64_t no;
     uint64_t bytes;
-    uint64_t at; /* in the file, or in its streams */
+    uint64_t at;   /* in the file, or in its streams */
+    uint64_t need; /* where reading must begin to get it */
     unsigned char *into;
     int goes_on; /* needs the same chunk of a stream as the chunk before it */
 };
@@ -129,81 +130,172 @@ static uint64_t space_bytes(const struct crn_version *v, uint32_t file)
     return last != NULL ? last->start + last->bytes : v->m.files[file].trailer.index_offset;
 }
 
-static int is_read(const struct crn_pass *p, const struct crn_index *x, const struct crn_extent *e)
-{
-    const struct crn_shard *shard = &x->shards[e->shard];
-
-    return (p->o.skip == NULL || !p->o.skip[shard->rank]) &&
-           (!p->o.files_only || shard->regions[e->region].kind == CRN_REGION_FILE);
-}
-
-/* Lists the extents of one file in file order, without those that nobody wants. */
-static cairn_err order_extents(const struct crn_pass *p, const struct crn_index *x,
-                               const struct crn_extent ***ret, uint64_t *ret_n,
+/* Lists the extents of one file in file order. */
+static cairn_err order_extents(const struct crn_index *x, const struct crn_extent ***ret,
                                struct crn_errinfo *ei)
 {
     const struct crn_extent **order = malloc((x->nextents + 1) * sizeof(*order));
-    uint64_t n = 0;
+    int is_sorted = 1;
     uint64_t i;
 
     if (order == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the order of %llu extents",
                         (unsigned long long)x->nextents);
-    for (i = 0; i < x->nextents; i++)
-        if (is_read(p, x, &x->extents[i]))
-            order[n++] = &x->extents[i];
-    if (n > 1)
-        qsort(order, n, sizeof(*order), by_place);
+    for (i = 0; i < x->nextents; i++) {
+        order[i] = &x->extents[i];
+        is_sorted = is_sorted && (i == 0 || by_place(&order[i - 1], &order[i]) < 0);
+    }
+    if (!is_sorted)
+        qsort(order, x->nextents, sizeof(*order), by_place);
     *ret = order;
-    *ret_n = n;
     return CAIRN_OK;
 }
 
-/* Adds the chunks of one file that this share reads: those assigned to it, and of the unassigned
- * ones those whose reading begins in [from, to) of the file. */
-static cairn_err plan_file(struct crn_pass *p, uint32_t file, uint64_t from, uint64_t to,
-                           struct crn_errinfo *ei)
+/* All chunks of the files, in file order, each with the share that reads it. */
+struct pass_walk {
+    const struct crn_pass_options *o;
+    cairn_err (*visit)(struct pass_walk *w, struct chunk *c, uint32_t share,
+                       struct crn_errinfo *ei);
+    void *arg;
+    uint32_t file;
+    const struct crn_index *x; /* of that file */
+    uint64_t base, total;      /* where the file begins, and where the last one ends */
+};
+
+/* The share in which a position of the files, laid end to end, lies. */
+static uint32_t share_at(const struct pass_walk *w, uint64_t at)
 {
-    const struct crn_index *x = &p->o.v->files[file].index;
+    uint64_t each = w->total / w->o->shares;
+    uint64_t share = each > 0 ? at / each : w->o->shares - 1;
+
+    return share < w->o->shares ? (uint32_t)share : w->o->shares - 1;
+}
+
+static cairn_err walk_extent(struct pass_walk *w, struct cursor *cursor, const struct crn_extent *e,
+                             uint64_t *batch, uint64_t *end, struct crn_errinfo *ei)
+{
+    const struct crn_index *x = w->x;
+    cairn_err rc = CAIRN_OK;
+    int reader = -1;
+    uint64_t no;
+
+    if (w->o->reader != NULL && e->bytes >= w->o->direct_bytes && x->nstreams == 0)
+        reader = w->o->reader[x->shards[e->shard].rank];
+    for (no = 0; rc == CAIRN_OK && no * x->chunk_bytes < e->bytes; no++) {
+        struct chunk c = {.e = e, .no = no, .at = e->file_offset + no * x->chunk_bytes};
+
+        c.need = read_from(cursor, c.at);
+        c.bytes = crn_data_chunk_bytes(x, e, no);
+        if (c.need >= *end || x->nstreams == 0)
+            *batch = c.need;
+        *end = c.at + c.bytes;
+        rc = w->visit(w, &c, reader >= 0 ? (uint32_t)reader : share_at(w, w->base + *batch), ei);
+    }
+    return rc;
+}
+
+static cairn_err walk_file(struct pass_walk *w, struct crn_errinfo *ei)
+{
     const struct crn_extent **order = NULL;
-    struct cursor cursor = {.x = x};
+    struct cursor cursor = {.x = w->x};
     uint64_t batch = 0; /* where reading of the current run of chunks begins */
     uint64_t end = 0;   /* of the previous chunk */
-    uint64_t n = 0;
-    uint64_t i, no;
     cairn_err rc;
+    uint64_t i;
 
-    rc = order_extents(p, x, &order, &n, ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    for (i = 0; rc == CAIRN_OK && i < n; i++) {
-        const struct crn_extent *e = order[i];
-        unsigned char *into = NULL;
-        int reader = -1;
-
-        if (p->o.reader != NULL && e->bytes >= p->o.direct_bytes && x->nstreams == 0)
-            reader = p->o.reader[x->shards[e->shard].rank];
-        if (p->o.place != NULL && e->bytes >= p->o.direct_bytes)
-            into = p->o.place(p->o.arg, x->shards[e->shard].rank, e->region);
-        for (no = 0; rc == CAIRN_OK && no * x->chunk_bytes < e->bytes; no++) {
-            uint64_t skip = no * x->chunk_bytes;
-            struct chunk c = {.e = e, .no = no, .at = e->file_offset + skip};
-            uint64_t need = read_from(&cursor, c.at);
-
-            c.bytes = crn_data_chunk_bytes(x, e, no);
-            c.into = into != NULL ? into + e->offset + skip : NULL;
-            c.goes_on = need < end && x->nstreams > 0;
-            if (!c.goes_on)
-                batch = need;
-            end = c.at + c.bytes;
-            if (reader >= 0 ? reader == (int)p->o.share : batch >= from && batch < to)
-                rc = add_chunk(p, file, &c, ei);
-            else
-                p->is_cut = 1;
-        }
-    }
+    rc = order_extents(w->x, &order, ei);
+    for (i = 0; rc == CAIRN_OK && i < w->x->nextents; i++)
+        rc = walk_extent(w, &cursor, order[i], &batch, &end, ei);
     free(order);
     return rc;
+}
+
+static cairn_err walk_files(struct pass_walk *w, struct crn_errinfo *ei)
+{
+    const struct crn_pass_options *o = w->o;
+    cairn_err rc = CAIRN_OK;
+    uint32_t i;
+
+    for (i = 0; i < o->nfiles; i++)
+        w->total += space_bytes(o->v, o->files[i]);
+    for (i = 0; rc == CAIRN_OK && i < o->nfiles; i++) {
+        w->file = o->files[i];
+        w->x = &o->v->files[w->file].index;
+        rc = walk_file(w, ei);
+        w->base += space_bytes(o->v, w->file);
+    }
+    return rc;
+}
+
+/* Where a chunk lies in its region. */
+static uint64_t chunk_begin(const struct pass_walk *w, const struct chunk *c)
+{
+    return c->e->offset + c->no * w->x->chunk_bytes;
+}
+
+struct pass_routing {
+    crn_pass_fn fn;
+    void *arg;
+};
+
+static cairn_err visit_route(struct pass_walk *w, struct chunk *c, uint32_t share,
+                             struct crn_errinfo *ei)
+{
+    const struct pass_routing *r = w->arg;
+    uint64_t begin = chunk_begin(w, c);
+
+    return r->fn(r->arg, w->x->shards[c->e->shard].rank, c->e->region, begin, begin + c->bytes,
+                 share, ei);
+}
+
+cairn_err crn_pass_route(const struct crn_pass_options *options, crn_pass_fn fn, void *arg,
+                         struct crn_errinfo *ei)
+{
+    struct pass_routing r = {fn, arg};
+    struct pass_walk w = {.o = options, .visit = visit_route, .arg = &r};
+
+    return walk_files(&w, ei);
+}
+
+/* What the plan remembers from chunk to chunk. */
+struct pass_planning {
+    struct crn_pass *p;
+    uint32_t file;
+    uint64_t end;               /* of the last chunk added, in that file */
+    const struct crn_extent *e; /* into is its place */
+    unsigned char *into;
+};
+
+static cairn_err visit_plan(struct pass_walk *w, struct chunk *c, uint32_t share,
+                            struct crn_errinfo *ei)
+{
+    const struct crn_pass_options *o = w->o;
+    uint32_t rank = w->x->shards[c->e->shard].rank;
+    uint64_t begin = chunk_begin(w, c);
+    struct pass_planning *g = w->arg;
+
+    if (share != o->share) {
+        g->p->is_cut = 1;
+        return CAIRN_OK;
+    }
+    if (o->files_only && w->x->shards[c->e->shard].regions[c->e->region].kind != CRN_REGION_FILE)
+        return CAIRN_OK;
+    if (o->wants != NULL && !o->wants(o->arg, rank, c->e->region, begin, begin + c->bytes))
+        return CAIRN_OK;
+    if (g->file != w->file)
+        g->end = 0;
+    g->file = w->file;
+    if (g->e != c->e) {
+        g->e = c->e;
+        g->into =
+            o->place != NULL && c->e->bytes >= o->direct_bytes
+                ? o->place(o->arg, rank, c->e->region, c->e->offset, c->e->offset + c->e->bytes)
+                : NULL;
+    }
+    c->into = g->into != NULL ? g->into + c->no * w->x->chunk_bytes : NULL;
+    c->goes_on = w->x->nstreams > 0 && c->need < g->end;
+    g->end = c->at + c->bytes;
+    return add_chunk(g->p, w->file, c, ei);
 }
 
 static cairn_err list_batches(struct crn_pass *p, struct crn_errinfo *ei)
@@ -222,19 +314,9 @@ static cairn_err list_batches(struct crn_pass *p, struct crn_errinfo *ei)
 
 cairn_err crn_pass_plan(struct crn_pass *p, struct crn_errinfo *ei)
 {
-    cairn_err rc = CAIRN_OK;
-    uint64_t total = 0;
-    uint64_t at = 0;
-    uint64_t from, to;
-    uint32_t i;
+    struct pass_planning g = {.p = p, .file = UINT32_MAX};
+    struct pass_walk w = {.o = &p->o, .visit = visit_plan, .arg = &g};
+    cairn_err rc = walk_files(&w, ei);
 
-    for (i = 0; i < p->o.nfiles; i++)
-        total += space_bytes(p->o.v, p->o.files[i]);
-    from = total / p->o.shares * p->o.share;
-    to = p->o.share + 1 < p->o.shares ? from + total / p->o.shares : total;
-    for (i = 0; rc == CAIRN_OK && i < p->o.nfiles; i++) {
-        rc = plan_file(p, p->o.files[i], from > at ? from - at : 0, to > at ? to - at : 0, ei);
-        at += space_bytes(p->o.v, p->o.files[i]);
-    }
     return rc != CAIRN_OK ? rc : list_batches(p, ei);
 }

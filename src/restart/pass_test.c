@@ -22,7 +22,8 @@ struct pass_test_env {
     /* The bytes received, and how often each one was. */
     unsigned char got[RANKS][TV_REGIONS][256];
     unsigned times[RANKS][TV_REGIONS][256];
-    uint64_t bytes;
+    uint32_t share[RANKS][TV_REGIONS][256]; /* that read it */
+    uint64_t bytes, routed;
 };
 
 static int make(void **state, const char *pipe, int chain)
@@ -81,13 +82,14 @@ static int teardown(void **state)
     return 0;
 }
 
-static void take(struct pass_test_env *e, const struct crn_pass_piece *q)
+static void take(struct pass_test_env *e, uint32_t share, const struct crn_pass_piece *q)
 {
     uint64_t i;
 
     for (i = q->begin; q->data != NULL && i < q->end; i++) {
         e->got[q->rank][q->region][i] = q->data[i - q->begin];
         e->times[q->rank][q->region][i]++;
+        e->share[q->rank][q->region][i] = share;
         e->bytes++;
     }
     assert_int_equal(q->is_file, q->region == 3);
@@ -107,7 +109,7 @@ static cairn_err one_share(struct pass_test_env *e, const struct crn_pass_option
     assert_ok(crn_pass_open(o, &p, ei));
     while ((b = crn_pass_next(p, 1)) != NULL) {
         for (i = 0; crn_pass_piece(p, b, i, &q); i++)
-            take(e, &q);
+            take(e, o->share, &q);
         crn_pass_put(p, b);
     }
     assert_true(crn_pass_is_over(p));
@@ -117,6 +119,20 @@ static cairn_err one_share(struct pass_test_env *e, const struct crn_pass_option
         (void)snprintf(text, CRN_ERR_TEXT, "%s", failure->msg);
     crn_pass_close(p);
     return rc;
+}
+
+/* Each share reads what crn_pass_route says. */
+static cairn_err check_route(void *arg, uint32_t rank, uint32_t region, uint64_t begin,
+                             uint64_t end, uint32_t share, struct crn_errinfo *ei)
+{
+    struct pass_test_env *e = arg;
+
+    (void)ei;
+    for (; begin < end; begin++) {
+        assert_true(e->times[rank][region][begin] == 0 || e->share[rank][region][begin] == share);
+        e->routed++;
+    }
+    return CAIRN_OK;
 }
 
 /* Runs all shares and returns the first failure. */
@@ -138,6 +154,9 @@ static cairn_err all_shares(struct pass_test_env *e, struct crn_pass_options o, 
         if (first == CAIRN_OK)
             first = rc;
     }
+    e->routed = 0;
+    assert_ok(crn_pass_route(&o, check_route, e, ei));
+    assert_true(e->routed >= e->bytes);
     crn_version_close(o.v);
     return first;
 }
@@ -188,6 +207,15 @@ static void check_reads(const struct pass_test_env *e, FILE *reads)
     assert_int_equal(files, (1U << (e->t.files * (e->t.older != NULL ? 3 : 1))) - 1);
 }
 
+static int is_not_skipped(void *arg, uint32_t rank, uint32_t region, uint64_t begin, uint64_t end)
+{
+    const uint8_t *skip = arg;
+
+    (void)region;
+    assert_true(begin < end);
+    return !skip[rank];
+}
+
 static void every_byte_comes_once(void **state)
 {
     struct pass_test_env *e = *state;
@@ -210,14 +238,15 @@ static void every_byte_comes_once(void **state)
 
         for (i = 0; i < RANKS; i++)
             skip[i] = crn_rng_below(&rng, 3) == 0;
-        o.skip = round % 2 == 0 ? skip : NULL;
+        o.wants = round % 2 == 0 ? is_not_skipped : NULL;
+        o.arg = skip;
         for (i = 0; i < RANKS; i++) /* some have no reader */
             reader[i] = (int)crn_rng_below(&rng, o.shares + 1) - 1;
         o.reader = round % 3 != 0 ? reader : NULL;
         o.direct_bytes = crn_rng_below(&rng, 40);
         o.files_only = round % 7 == 0;
         assert_int_equal(all_shares(e, o, text), CAIRN_OK);
-        check(e, o.skip, o.files_only);
+        check(e, round % 2 == 0 ? skip : NULL, o.files_only);
         check_reads(e, reads);
     }
     (void)fclose(reads);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One collective read. First all ranks learn what each rank wants. Then readers read and send while
- * every rank receives, until it has all that it asked for or has heard that the rest will not come.
+/* One collective read. First readers learn what ranks want of them (wishes.c). Then they read and send
+ * while every rank receives, until it has all that it asked for or has heard that the rest will not come.
  * All steps that can run out of memory come first and end in an agreement, so that afterwards no
  * rank leaves the call alone. */
 #include "restart/scatter_impl.h"
@@ -10,8 +10,6 @@
 #include <string.h>
 
 #include "restart/version_impl.h"
-
-#define DIRECT_BYTES ((uint64_t)256 << 10) /* worth a read of its own */
 
 struct crn_buffer *crn_buffer_take(struct crn_buffer *buffers)
 {
@@ -36,7 +34,7 @@ static int reader_no(const struct crn_readers *team)
     return -1;
 }
 
-static cairn_err scatter_agree(struct crn_comm *comm, cairn_err rc, struct crn_errinfo *ei)
+cairn_err crn_scatter_agree(struct crn_comm *comm, cairn_err rc, struct crn_errinfo *ei)
 {
     struct crn_errinfo mpi = {0};
     int64_t worst = rc;
@@ -52,192 +50,44 @@ static cairn_err scatter_agree(struct crn_comm *comm, cairn_err rc, struct crn_e
 
 /* Preparation. --------------------------------------------------------------------------------- */
 
-/* Gathers the members and the parts of every member that does not want a whole shard. */
-static cairn_err scatter_gather(struct crn_scatter_run *r, struct crn_errinfo *ei)
-{
-    const struct crn_scatter *c = r->c;
-    struct crn_comm *comm = r->team->comm;
-    struct crn_member me = {.rank = c->rank,
-                            .is_whole = c->is_whole != 0,
-                            .has_it = c->has_it != 0,
-                            .node = c->node,
-                            .where = c->where};
-    struct crn_slice *mine = NULL;
-    cairn_err rc = CAIRN_OK;
-    int i;
-
-    if (!c->is_whole)
-        me.nparts = c->nparts;
-    r->members = calloc((size_t)comm->size, sizeof(*r->members));
-    if (r->members == NULL)
-        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a team of %d ranks", comm->size);
-    rc = scatter_agree(comm, rc, ei);
-    if (rc == CAIRN_OK)
-        rc = comm->ops->allgather(comm, &me, sizeof(me), r->members, ei);
-    if (rc != CAIRN_OK || r->members == NULL)
-        return rc;
-    for (i = 0; i < comm->size; i++)
-        if (r->members[i].nparts > r->most)
-            r->most = r->members[i].nparts;
-    if (r->most == 0)
-        return CAIRN_OK;
-    mine = calloc(r->most, sizeof(*mine));
-    r->all = calloc((size_t)comm->size * r->most, sizeof(*r->all));
-    if (mine == NULL || r->all == NULL)
-        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u parts of %d ranks", r->most, comm->size);
-    else if (me.nparts > 0)
-        memcpy(mine, c->parts, me.nparts * sizeof(*mine));
-    rc = scatter_agree(comm, rc, ei);
-    if (rc == CAIRN_OK)
-        rc = comm->ops->allgather(comm, mine, r->most * sizeof(*mine), r->all, ei);
-    free(mine);
-    return rc;
-}
-
-static int by_source(const void *a, const void *b)
-{
-    const struct crn_wish *x = a;
-    const struct crn_wish *y = b;
-
-    if (x->p->rank != y->p->rank)
-        return x->p->rank < y->p->rank ? -1 : 1;
-    if (x->p->region != y->p->region)
-        return x->p->region < y->p->region ? -1 : 1;
-    return x->who - y->who;
-}
-
-static cairn_err list_wishes(struct crn_scatter_run *r, struct crn_errinfo *ei)
-{
-    uint32_t ranks = r->c->v->m.ranks;
-    int size = r->team->comm->size;
-    size_t n = 0;
-    uint32_t k;
-    int i;
-
-    for (i = 0; i < size; i++)
-        n += r->members[i].nparts;
-    r->whole_of = malloc((ranks + (size_t)1) * sizeof(*r->whole_of));
-    r->wishes = calloc(n + 1, sizeof(*r->wishes));
-    r->lost = calloc((size_t)size, sizeof(*r->lost));
-    r->brought = calloc((size_t)size, sizeof(*r->brought));
-    if (r->whole_of == NULL || r->wishes == NULL || r->lost == NULL || r->brought == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the wishes of %d ranks", size);
-    memset(r->whole_of, 0xff, (ranks + (size_t)1) * sizeof(*r->whole_of));
-    for (i = 0; i < size; i++) {
-        const struct crn_member *m = &r->members[i];
-
-        if (m->is_whole && m->rank < ranks)
-            r->whole_of[m->rank] = i;
-        for (k = 0; k < m->nparts; k++)
-            r->wishes[r->nwishes++] =
-                (struct crn_wish){.who = i, .part = k, .p = &r->all[(size_t)i * r->most + k]};
-    }
-    if (r->nwishes > 1)
-        qsort(r->wishes, r->nwishes, sizeof(*r->wishes), by_source);
-    return CAIRN_OK;
-}
-
-/* Describes this rank's own memory in the same form as that of the other ranks. */
-static cairn_err reach_own(struct crn_scatter_run *r, struct crn_errinfo *ei)
-{
-    const struct crn_scatter *c = r->c;
-    struct crn_mate *me = &r->mates[r->team->comm->rank];
-    uint32_t i;
-
-    me->memory = c->memory;
-    if (!c->is_whole)
-        return CAIRN_OK;
-    r->own_at = calloc((size_t)c->nparts + 1, sizeof(*r->own_at));
-    if (r->own_at == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u regions", c->nparts);
-    for (i = 0; i < c->nparts; i++)
-        r->own_at[i] = c->parts[i].run > 0 ? c->parts[i].to : UINT64_MAX;
-    me->at = r->own_at;
-    return CAIRN_OK;
-}
-
-static cairn_err reach_mates(struct crn_scatter_run *r, struct crn_errinfo *ei)
-{
-    const struct crn_scatter *c = r->c;
-    int size = r->team->comm->size;
-    int i;
-
-    r->mates = calloc((size_t)size, sizeof(*r->mates));
-    if (r->mates == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a team of %d ranks", size);
-    for (i = 0; c->reach != NULL && i < size; i++) {
-        const struct crn_member *m = &r->members[i];
-
-        if (i != r->team->comm->rank && m->node == c->node && m->where != CRN_NOWHERE &&
-            !c->reach(c->arg, m->rank, m->where, &r->mates[i]))
-            r->mates[i].memory = NULL;
-    }
-    return reach_own(r, ei);
-}
-
-/* Regions of shards that a rank of this node wants whole are read straight into its memory, unless
- * some rank wants parts. */
-static unsigned char *scatter_place(void *arg, uint32_t rank, uint32_t region)
+static int scatter_wants(void *arg, uint32_t rank, uint32_t region, uint64_t begin, uint64_t end)
 {
     const struct crn_scatter_run *r = arg;
-    int who = r->nwishes == 0 ? r->whole_of[rank] : -1;
-    const struct crn_mate *m = who >= 0 ? &r->mates[who] : NULL;
+    size_t i;
 
-    if (m == NULL || m->memory == NULL || m->at[region] == UINT64_MAX)
+    for (i = crn_wishes_first(r, rank, region);
+         i < r->nwishes && crn_wish_is_for(&r->wishes[i], rank, region); i++)
+        if (r->wishes[i].p.from < end && crn_slice_end(&r->wishes[i].p) > begin)
+            return 1;
+    return 0;
+}
+
+/* What only this process wants, in one run, is read straight into its place. */
+static unsigned char *scatter_place(void *arg, uint32_t rank, uint32_t region, uint64_t begin,
+                                    uint64_t end)
+{
+    const struct crn_scatter_run *r = arg;
+    size_t i = crn_wishes_first(r, rank, region);
+    const struct crn_wish *w = i < r->nwishes ? &r->wishes[i] : NULL;
+
+    if (w == NULL || !crn_wish_is_for(w, rank, region) || !r->wishers[w->who].is_self ||
+        (i + 1 < r->nwishes && crn_wish_is_for(w + 1, rank, region)))
         return NULL;
-    return m->memory + m->at[region];
+    if (w->p.ndims > 0 || w->p.from > begin || w->p.from + w->p.run < end)
+        return NULL;
+    return r->c->memory + w->p.to + (begin - w->p.from);
 }
 
-/* The number of the reader on a member's node; -1 if the node has none. */
-static int reader_of(const struct crn_scatter_run *r, int who)
+static cairn_err open_pass(struct crn_scatter_run *r, struct crn_errinfo *ei)
 {
-    uint32_t i;
+    struct crn_pass_options o = crn_wishes_options(r->c, r->team);
 
-    for (i = 0; i < r->team->nreaders; i++)
-        if (r->members[r->team->readers[i]].node == r->members[who].node)
-            return (int)i;
-    return -1;
-}
-
-static cairn_err open_pass(struct crn_scatter_run *r, int no, struct crn_errinfo *ei)
-{
-    struct crn_pass_options o = {.v = r->c->v,
-                                 .files = r->team->files,
-                                 .nfiles = r->team->nfiles,
-                                 .share = (uint32_t)no,
-                                 .shares = r->team->nreaders,
-                                 .threads = r->c->threads,
-                                 .cores = r->c->cores,
-                                 .block_bytes = r->c->block_bytes,
-                                 .direct_bytes = DIRECT_BYTES,
-                                 .place = scatter_place,
-                                 .arg = r};
-    uint32_t ranks = r->c->v->m.ranks;
-    uint8_t *skip = calloc(ranks, 1);
-    int *reader = malloc(ranks * sizeof(*reader));
-    cairn_err rc;
-    int i;
-
-    if (skip == NULL || reader == NULL) {
-        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u ranks", ranks);
-        goto out;
-    }
-    memset(reader, 0xff, ranks * sizeof(*reader)); /* -1 */
-    for (i = 0; i < r->team->comm->size; i++) {
-        const struct crn_member *m = &r->members[i];
-
-        if (m->rank < ranks && m->has_it)
-            skip[m->rank] = 1;
-        if (m->rank < ranks && m->is_whole)
-            reader[m->rank] = reader_of(r, i);
-    }
-    o.skip = skip;
-    o.reader = reader;
-    rc = crn_pass_open(&o, &r->pass, ei);
-out:
-    free(skip); /* only the plan needs them */
-    free(reader);
-    return rc;
+    o.share = (uint32_t)r->reader;
+    if (!r->c->is_check)
+        o.wants = scatter_wants;
+    o.place = scatter_place;
+    o.arg = r;
+    return crn_pass_open(&o, &r->pass, ei);
 }
 
 static cairn_err make_buffers(struct crn_buffer *b, uint64_t bytes, struct crn_errinfo *ei)
@@ -253,23 +103,22 @@ static cairn_err make_buffers(struct crn_buffer *b, uint64_t bytes, struct crn_e
     return CAIRN_OK;
 }
 
-/* The most bytes of a part in one message, over the parts whose runs need a buffer. */
-static uint64_t buffer_bytes(const struct crn_scatter_run *r, const struct crn_slice *p, size_t n)
+/* The most bytes of a part in one message, if its runs need a buffer. */
+static uint64_t buffer_bytes(const struct crn_scatter_run *r, const struct crn_slice *p,
+                             uint64_t most)
 {
-    uint64_t most = 0;
-    size_t i;
+    uint64_t bytes = p->ndims > 0 ? crn_slice_bytes(p) : 0;
 
-    for (i = 0; i < n; i++)
-        if (p[i].ndims > 0 && crn_slice_bytes(&p[i]) > most)
-            most = crn_slice_bytes(&p[i]);
-    return most < r->message_bytes ? most : r->message_bytes;
+    bytes = bytes < r->message_bytes ? bytes : r->message_bytes;
+    return bytes > most ? bytes : most;
 }
 
 static cairn_err scatter_prepare(struct crn_scatter_run *r, struct crn_errinfo *ei)
 {
-    int no = reader_no(r->team);
+    uint64_t most = 0;
     cairn_err rc;
     uint32_t i;
+    size_t k;
 
     r->message_bytes = r->c->block_bytes;
     for (i = 0; i < r->team->nfiles; i++) {
@@ -278,19 +127,18 @@ static cairn_err scatter_prepare(struct crn_scatter_run *r, struct crn_errinfo *
         if (x->chunk_bytes > r->message_bytes)
             r->message_bytes = (size_t)x->chunk_bytes;
     }
-    for (i = 0; i < r->c->nparts; i++)
+    for (i = 0; i < r->c->nparts; i++) {
         r->expected += crn_slice_bytes(&r->c->parts[i]);
-    rc = make_buffers(r->scratch, buffer_bytes(r, r->c->parts, r->c->nparts), ei);
-    if (rc != CAIRN_OK || no < 0)
+        most = buffer_bytes(r, &r->c->parts[i], most);
+    }
+    rc = make_buffers(r->scratch, most, ei);
+    if (rc != CAIRN_OK || r->reader < 0)
         return rc;
-    rc = make_buffers(r->pack, buffer_bytes(r, r->all, (size_t)r->team->comm->size * r->most), ei);
-    if (rc == CAIRN_OK)
-        rc = list_wishes(r, ei);
-    if (rc == CAIRN_OK)
-        rc = reach_mates(r, ei);
-    if (rc == CAIRN_OK)
-        rc = open_pass(r, no, ei);
-    return rc;
+    for (k = 0, most = 0; k < r->nwishes; k++)
+        if (!r->wishers[r->wishes[k].who].is_self)
+            most = buffer_bytes(r, &r->wishes[k].p, most);
+    rc = make_buffers(r->pack, most, ei);
+    return rc == CAIRN_OK ? open_pass(r, ei) : rc;
 }
 
 /* Transfer. ------------------------------------------------------------------------------------ */
@@ -356,28 +204,25 @@ static void scatter_finish(struct crn_scatter_run *r, int is_cut_off)
         free(r->pack[i].data);
         free(r->scratch[i].data);
     }
-    free(r->whole_of);
     free(r->wishes);
-    free(r->lost);
-    free(r->brought);
-    free(r->mates);
-    free(r->own_at);
-    free(r->all);
-    free(r->members);
+    free(r->wishers);
+    crn_mate_shut(&r->gate);
 }
 
 cairn_err crn_scatter_run(const struct crn_scatter *c, const struct crn_readers *team,
                           int *ret_whole, struct crn_errinfo *ei)
 {
-    struct crn_scatter_run r = {.c = c, .team = team};
+    struct crn_scatter_run r = {.c = c, .team = team, .reader = reader_no(team)};
     const struct crn_errinfo *failure;
     cairn_err rc;
 
     r.coming_end = &r.coming;
     *ret_whole = 0;
-    rc = scatter_gather(&r, ei);
+    rc = crn_wishes_exchange(&r, ei);
     if (rc == CAIRN_OK)
-        rc = scatter_agree(team->comm, scatter_prepare(&r, ei), ei);
+        rc = scatter_prepare(&r, ei);
+    if (rc != CAIRN_EMPI && rc != CAIRN_EPEER)
+        rc = crn_scatter_agree(team->comm, rc, ei);
     if (rc == CAIRN_OK)
         rc = scatter_move(&r, ei);
     if (rc == CAIRN_OK) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading together: ranks that want data of the same files read each file once. Some ranks, the
- * readers, make a pass over the files and send every rank the data it wants. All calls are
- * collective over the team and made by the application's thread. */
+ * readers, make a pass over the files; every rank gets the data it wants in its own memory. All
+ * calls are collective over the team and made by the application's thread. */
 #ifndef CRN_RESTART_SCATTER_H
 #define CRN_RESTART_SCATTER_H
 
@@ -14,6 +14,9 @@ struct crn_readers {
     struct crn_comm *comm;
     const int *readers; /* ranks of comm, ascending */
     uint32_t nreaders;
+    /* By rank of the version: the reader (index) that reads large extents of its shard, best a process
+     * that wants them, or one of its node. -1, or NULL: no matter which. The same on all ranks. */
+    const int *reader_of;
     const uint32_t *files; /* of the version */
     uint32_t nfiles;
 };
@@ -33,44 +36,27 @@ CAIRN_CHECKED cairn_err crn_version_load_together(struct crn_version *v,
                                                   const struct crn_readers *team,
                                                   struct crn_errinfo *ei);
 
-/* Memory of another rank of the node; offsets of its parts count from here. */
-struct crn_mate {
-    unsigned char *memory;
-    const uint64_t *at; /* if it wants a whole shard: offset of each region; UINT64_MAX: the region
-                         * is a file */
-};
-#define CRN_NOWHERE UINT32_MAX
-
 /* What this rank contributes and wants. */
 struct crn_scatter {
     struct crn_version *v; /* indexes of the team's files are loaded */
-    /* 1: parts[i] is the whole of region i of this rank's shard; file regions have an empty part.
-     * 0: arbitrary parts, which the readers are told. */
-    int is_whole;
-    uint32_t rank; /* also its rank in the version, if is_whole or has_it */
-    int has_it;    /* the shard of this rank need not be read: the rank has it already */
     const struct crn_slice *parts;
     uint32_t nparts;
-    unsigned char *memory; /* offsets of parts count from here */
-    /* Readers of the same node write wanted data straight into this memory. The caller must not
-     * touch it until crn_scatter_run has returned on all ranks of the team. After an MPI error
-     * nobody knows when that is, so the caller never touches it again. */
+    /* Offsets of the parts count from here. Until crn_scatter_run has returned, this process and
+     * readers of the same node write wanted data straight into it; see mate.h for what they may still
+     * do if it has returned with CAIRN_EMPI or CAIRN_EPEER. */
+    unsigned char *memory;
     uint32_t node;
-    uint32_t where; /* where memory is, for reach; CRN_NOWHERE: other ranks cannot reach it */
-    /* Finds the memory that a rank of this node announced; it stays valid for the whole run.
-     * Returns 0 if it cannot be reached; the bytes then travel in messages. Readers call it before
-     * they read. NULL: never reachable. */
-    int (*reach)(void *arg, uint32_t rank, uint32_t where, struct crn_mate *ret);
-    void *arg;
+    /* All ranks alike: read and verify all that is in the files, whether a rank wants it or not. */
+    int is_check;
     unsigned threads;                /* of a reader */
     enum crn_background_cores cores; /* where they run, see pass.h */
     size_t block_bytes;              /* size of a reader's reads and of the largest message */
 };
 
-/* Reads, verifies and distributes all data of the team's files except shards that a rank has
- * already. Returns when this rank is finished: use or free the communicator only after a barrier.
- * Fails on the reader that met the failure; *ret_whole tells the others that their data is
- * incomplete. */
+/* Reads and verifies the data that ranks want, and puts it where they want it. Returns when this
+ * rank is finished: use or free the communicator only after a barrier. Nothing is written before all
+ * ranks are ready to go on. Fails on the reader that met the failure; *ret_whole tells the others
+ * that their data is incomplete. */
 CAIRN_CHECKED cairn_err crn_scatter_run(const struct crn_scatter *c, const struct crn_readers *team,
                                         int *ret_whole, struct crn_errinfo *ei);
 

@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared by scatter.c, send.c and receive.c: the state of one crn_scatter_run. Inside src/restart
+/* Shared by scatter.c, wishes.c, send.c and receive.c: the state of one crn_scatter_run. Inside src/restart
  * only. Only the application's thread uses it. */
 #ifndef CRN_RESTART_SCATTER_IMPL_H
 #define CRN_RESTART_SCATTER_IMPL_H
 
 #include "comm/mail.h"
+#include "restart/mate.h"
 #include "restart/pass.h"
 #include "restart/scatter.h"
 
 #define CRN_SCATTER_INLINE  4096 /* up to this size, bytes travel with their head */
 #define CRN_SCATTER_BUFFERS 2    /* for packed runs in flight, on each side */
 
-/* What each rank tells the others first. */
-struct crn_member {
-    uint32_t rank; /* in the version */
-    uint32_t nparts;
-    uint32_t is_whole;
-    uint32_t has_it;
-    uint32_t node;
-    uint32_t where;
+/* A rank that wants something of what this reader reads. */
+struct crn_wisher {
+    int rank; /* in the team */
+    struct crn_mate mate;
+    int is_self, is_reachable; /* else data travels in messages */
+    uint64_t lost, brought;    /* bytes that will not come; that are in its memory */
 };
 
 /* A part that a rank wants; sorted by rank and region of the version. */
 struct crn_wish {
-    int who;       /* rank in the team */
+    uint32_t who;  /* wisher */
     uint32_t part; /* the number that this rank gave the part */
-    const struct crn_slice *p;
+    struct crn_slice p;
 };
 
 /* Precedes all bytes. */
@@ -49,19 +48,16 @@ struct crn_coming;  /* one head whose bytes follow; receive.c */
 struct crn_scatter_run {
     const struct crn_scatter *c;
     const struct crn_readers *team;
-    struct crn_member *members; /* of the team */
-    struct crn_slice *all;      /* readers only: the parts of all members, most entries for each */
-    uint32_t most;
+    int reader;           /* of this rank; -1: none */
     size_t message_bytes; /* the largest message */
+    struct crn_mate_gate gate;
 
     /* Readers only. */
     struct crn_pass *pass;
-    int *whole_of; /* by rank of the version: the member that wants all of it; -1: none */
+    struct crn_wisher *wishers;
+    uint32_t nwishers;
     struct crn_wish *wishes;
     size_t nwishes;
-    struct crn_mate *mates;   /* by rank of the team, with this one; memory NULL: send */
-    uint64_t *own_at;         /* mates[this rank].at */
-    uint64_t *lost, *brought; /* by rank of the team: bytes */
     int has_told_end;
     struct crn_sending *sending;
     struct crn_buffer pack[CRN_SCATTER_BUFFERS];
@@ -71,6 +67,32 @@ struct crn_scatter_run {
     struct crn_coming *coming, **coming_end;
     struct crn_buffer scratch[CRN_SCATTER_BUFFERS];
 };
+
+/* wishes.c */
+/* What the pass is told of readers and files; the same on all ranks. */
+struct crn_pass_options crn_wishes_options(const struct crn_scatter *c,
+                                           const struct crn_readers *team);
+/* Collective. Tells each reader what this rank wants of its share, and nobody else. */
+CAIRN_CHECKED cairn_err crn_wishes_exchange(struct crn_scatter_run *r, struct crn_errinfo *ei);
+/* Collective: all ranks fail if one does. */
+CAIRN_CHECKED cairn_err crn_scatter_agree(struct crn_comm *comm, cairn_err rc,
+                                          struct crn_errinfo *ei);
+/* The first wish for this region, or the first one sorted after it. */
+size_t crn_wishes_first(const struct crn_scatter_run *r, uint32_t rank, uint32_t region);
+int crn_wish_is_for(const struct crn_wish *w, uint32_t rank, uint32_t region);
+
+/* Which of these parts each share reads, as pairs in ascending order. Pure but for memory. */
+struct crn_route {
+    uint32_t share;
+    uint32_t part;
+};
+struct crn_routes {
+    struct crn_route *v; /* owned */
+    size_t n, cap;
+};
+CAIRN_CHECKED cairn_err crn_wishes_route(const struct crn_pass_options *o,
+                                         const struct crn_slice *parts, uint32_t nparts,
+                                         struct crn_routes *ret, struct crn_errinfo *ei);
 
 /* receive.c */
 /* Takes messages that have arrived; sets *busy if there were any. */

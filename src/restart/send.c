@@ -97,7 +97,7 @@ static cairn_err wait_buffer(struct crn_scatter_run *r, struct crn_buffer **ret,
 
 /* What one rank gets of a piece. */
 struct gift {
-    int who;
+    struct crn_wisher *who;
     const struct crn_slice *p;
     struct crn_head head;
     const unsigned char *data; /* the byte at head.begin */
@@ -127,9 +127,9 @@ static cairn_err send_do_start(struct crn_scatter_run *r, const struct gift *g,
         data = rc == CAIRN_OK ? s->via->data : NULL;
     }
     if (rc == CAIRN_OK)
-        rc = comm->ops->post(comm, g->who, &g->head, sizeof(g->head), ei);
+        rc = comm->ops->post(comm, g->who->rank, &g->head, sizeof(g->head), ei);
     if (rc == CAIRN_OK)
-        rc = comm->ops->send_start(comm, g->who, 0, data, g->head.bytes, &s->t, ei);
+        rc = comm->ops->send_start(comm, g->who->rank, 0, data, g->head.bytes, &s->t, ei);
     if (rc != CAIRN_OK) {
         if (s->via != NULL)
             s->via->is_used = 0;
@@ -147,18 +147,21 @@ static cairn_err send_give(struct crn_scatter_run *r, struct gift *g, struct crn
 {
     unsigned char small[sizeof(g->head) + CRN_SCATTER_INLINE];
     struct crn_comm *comm = r->team->comm;
-    unsigned char *memory = r->mates[g->who].memory;
 
     g->head.bytes = crn_slice_count(g->p, g->head.begin, g->head.end);
     if (g->head.bytes == 0)
         return CAIRN_OK;
     if (g->data == NULL) {
-        r->lost[g->who] += g->head.bytes;
+        g->who->lost += g->head.bytes;
         return CAIRN_OK;
     }
-    if (memory != NULL) {
-        crn_slice_copy(g->p, g->head.begin, g->head.end, g->data, memory);
-        r->brought[g->who] += g->head.bytes;
+    if (g->who->is_self)
+        crn_slice_copy(g->p, g->head.begin, g->head.end, g->data, r->c->memory);
+    else if (g->who->is_reachable)
+        g->who->is_reachable =
+            crn_mate_write(&g->who->mate, g->p, g->head.begin, g->head.end, g->data);
+    if (g->who->is_self || g->who->is_reachable) {
+        g->who->brought += g->head.bytes;
         return CAIRN_OK;
     }
     g->head.kind = g->head.bytes <= CRN_SCATTER_INLINE ? CRN_HEAD_INLINE : CRN_HEAD_FOLLOWS;
@@ -166,54 +169,30 @@ static cairn_err send_give(struct crn_scatter_run *r, struct gift *g, struct crn
         return send_do_start(r, g, ei);
     memcpy(small, &g->head, sizeof(g->head));
     crn_slice_pack(g->p, g->head.begin, g->head.end, g->data, small + sizeof(g->head));
-    return comm->ops->post(comm, g->who, small, sizeof(g->head) + g->head.bytes, ei);
-}
-
-/* The first wish for this region, or the first one sorted after it. */
-static size_t first_wish(const struct crn_scatter_run *r, uint32_t rank, uint32_t region)
-{
-    size_t lo = 0;
-    size_t hi = r->nwishes;
-
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        const struct crn_slice *p = r->wishes[mid].p;
-
-        if (p->rank < rank || (p->rank == rank && p->region < region))
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return comm->ops->post(comm, g->who->rank, small, sizeof(g->head) + g->head.bytes, ei);
 }
 
 static cairn_err send_piece(struct crn_scatter_run *r, struct holder *h,
                             const struct crn_pass_piece *q, struct crn_errinfo *ei)
 {
-    struct crn_slice whole = {.rank = q->rank, .region = q->region, .run = q->end};
-    int owner = q->is_file ? -1 : r->whole_of[q->rank];
-    struct gift g = {.who = owner, .p = &whole, .data = q->data, .block = h};
     cairn_err rc = CAIRN_OK;
     size_t i;
 
-    g.head = (struct crn_head){.part = q->region, .begin = q->begin, .end = q->end};
-    if (owner >= 0 && r->mates[owner].memory != NULL)
-        whole.to = r->mates[owner].at[q->region];
-    if (q->is_placed && q->data != NULL)
-        r->brought[owner] += q->end - q->begin;
-    else if (owner >= 0)
-        rc = send_give(r, &g, ei);
-    for (i = first_wish(r, q->rank, q->region); rc == CAIRN_OK && i < r->nwishes; i++) {
+    for (i = crn_wishes_first(r, q->rank, q->region); rc == CAIRN_OK && i < r->nwishes; i++) {
         const struct crn_wish *w = &r->wishes[i];
-        uint64_t end = crn_slice_end(w->p);
+        uint64_t end = crn_slice_end(&w->p);
+        struct gift g = {.who = &r->wishers[w->who], .p = &w->p, .block = h};
 
-        if (w->p->rank != q->rank || w->p->region != q->region)
+        if (!crn_wish_is_for(w, q->rank, q->region))
             break;
-        if (w->p->from >= q->end || end <= q->begin)
+        if (w->p.from >= q->end || end <= q->begin)
             continue;
-        g = (struct gift){.who = w->who, .p = w->p, .block = h};
+        if (q->is_placed && q->data != NULL) { /* the only wish */
+            g.who->brought += q->end - q->begin;
+            continue;
+        }
         g.head.part = w->part;
-        g.head.begin = w->p->from > q->begin ? w->p->from : q->begin;
+        g.head.begin = w->p.from > q->begin ? w->p.from : q->begin;
         g.head.end = end < q->end ? end : q->end;
         g.data = q->data != NULL ? q->data + (g.head.begin - q->begin) : NULL;
         rc = send_give(r, &g, ei);
@@ -244,15 +223,16 @@ cairn_err crn_send_end(struct crn_scatter_run *r, struct crn_errinfo *ei)
 {
     struct crn_comm *comm = r->team->comm;
     cairn_err rc = CAIRN_OK;
-    int i;
+    uint32_t i;
 
-    for (i = 0; rc == CAIRN_OK && i < comm->size; i++) {
-        struct crn_head h = {.kind = CRN_HEAD_END, .bytes = r->lost[i], .brought = r->brought[i]};
+    for (i = 0; rc == CAIRN_OK && i < r->nwishers; i++) {
+        const struct crn_wisher *w = &r->wishers[i];
+        struct crn_head h = {.kind = CRN_HEAD_END, .bytes = w->lost, .brought = w->brought};
 
         if (h.bytes == 0 && h.brought == 0)
             continue;
-        if (i != comm->rank) {
-            rc = comm->ops->post(comm, i, &h, sizeof(h), ei);
+        if (!w->is_self) {
+            rc = comm->ops->post(comm, w->rank, &h, sizeof(h), ei);
         } else {
             r->got += h.brought;
             r->missed += h.bytes;

@@ -215,6 +215,11 @@ cairn_err crn_version_dir(struct crn_version *v, struct crn_errinfo *ei)
     return rc;
 }
 
+int crn_version_is_encoded(const struct crn_version *v, uint32_t file_no)
+{
+    return v->files[file_no].is_loaded && v->files[file_no].index.nstreams > 0;
+}
+
 uint32_t crn_version_copies(const struct crn_version *v)
 {
     return v->ncopies;

@@ -43,6 +43,8 @@ CAIRN_CHECKED cairn_err crn_version_add_copy(struct crn_version *v, int dfd, con
 /* The number of copies; whether one of them has the shard of the rank. */
 uint32_t crn_version_copies(const struct crn_version *v);
 int crn_version_has_copy(const struct crn_version *v, uint32_t rank);
+/* Is the data of a file, whose index is loaded, encoded? */
+int crn_version_is_encoded(const struct crn_version *v, uint32_t file_no);
 /* The file that holds the shard of a rank. */
 uint32_t crn_version_file_of(const struct crn_version *v, uint32_t rank);
 

@@ -145,6 +145,7 @@ FUNCTIONS = {
     "cairn_stats": (c_int, [c_void_p, c_char_p, c_int64, POINTER(cairn_stats)]),
     "cairn_find": (c_int, [c_void_p, c_char_p, c_int64, POINTER(c_int64)]),
     "cairn_find_version": (c_int, [c_void_p, c_char_p, c_int64]),
+    "cairn_verify": (c_int, [c_void_p, c_char_p, c_int64]),
     "cairn_reject": (c_int, [c_void_p, c_char_p, c_int64, c_char_p]),
     "cairn_restore": (c_int, [c_void_p, c_char_p, c_int64, POINTER(c_char_p)]),
     "cairn_restore_from": (c_int, [c_void_p, c_char_p, c_int64, c_int, POINTER(c_char_p)]),

@@ -9,7 +9,7 @@ from ctypes import byref
 
 from . import _declarations as d
 from ._arrays import block_of
-from ._library import ALLGATHER, Error, NotFound, check, lib, load
+from ._library import ALLGATHER, Damaged, Error, NotFound, check, lib, load
 from ._rendezvous import rendezvous_of
 
 LEVELS = {"captured": d.CAIRN_CAPTURED, "local": d.CAIRN_LOCAL, "protected": d.CAIRN_PROTECTED,
@@ -245,14 +245,24 @@ class Session:
             return None
         return found.value
 
-    def find(self, name, not_newer_than=d.CAIRN_NEWEST):
-        """Collective. The newest version that every rank can restore, or None."""
-        found = ctypes.c_int64()
-        try:
-            self._call("cairn_find", name.encode(), not_newer_than, byref(found))
-        except NotFound:
-            return None
-        return found.value
+    def find(self, name, not_newer_than=d.CAIRN_NEWEST, verify=False):
+        """Collective. The newest version that every rank can read, or None. With verify all its
+        data is read first, and damaged versions are passed over."""
+        found, damage = ctypes.c_int64(), None
+        while True:
+            try:
+                self._call("cairn_find", name.encode(), not_newer_than, byref(found))
+            except NotFound:
+                if damage is not None:
+                    raise damage from None
+                return None
+            if not verify:
+                return found.value
+            try:
+                self.verify(name, found.value)
+                return found.value
+            except Damaged as e:
+                damage, not_newer_than = e, found.value - 1
 
     def restore(self, name, version, regions=None, old_rank=None):
         if old_rank is None:
@@ -261,8 +271,12 @@ class Session:
             self._call("cairn_restore_from", name.encode(), version, old_rank, names_of(regions))
 
     def find_version(self, name, version):
-        """Collective. Checks a version; raises if it cannot be restored."""
+        """Collective. Looks at a version; raises if it is missing or incomplete."""
         self._call("cairn_find_version", name.encode(), version)
+
+    def verify(self, name, version):
+        """Collective. Reads all data of a version in the store; raises if any is damaged."""
+        self._call("cairn_verify", name.encode(), version)
 
     def versions(self, name):
         """The committed versions, ascending."""

@@ -59,7 +59,7 @@ class Storage:
     def reader(self, step=None):
         """The reader of a step, or of the newest one. Collective; NotFound if there is none."""
         if step is None:
-            step = self.session.find(self.name)
+            step = self.session.find(self.name, verify=True)
             if step is None:
                 raise NotFound(-40, f"there is no version of {self.name}")
         else:

@@ -419,7 +419,7 @@ class Checkpointer:
         none. With weights_only (the default) nothing that is pickled can run code."""
         if step is None:
             self._protect_all({})
-            step = self.session.find(self.name)
+            step = self.session.find(self.name, verify=True)
             if step is None:
                 return None
         else:
