@@ -160,7 +160,8 @@ static const struct crn_key keys[] = {
     {"calm_bandwidth", CRN_KEY_BYTES, "auto", 0, 1024 * T, NULL,
      "The same limit while nothing waits for the flush: no cairn_wait or cairn_close, no "
      "capture that needs space, no newer checkpoint, no broker. auto: a hundredth of the "
-     "capture speed, or as much as is needed to finish in half the time between checkpoints. "
+     "capture speed, or as much as is needed to finish in a tenth of the time between "
+     "checkpoints (in half of it if other nodes protect the version). "
      "1P: no throttling.",
      AT(calm_bandwidth)},
     {"phase_patience", CRN_KEY_TIME, "5s", 0, 1 * DAY, NULL,

@@ -97,12 +97,13 @@ static uint32_t files_of(const struct files *f, double nodes)
 /* Results. ------------------------------------------------------------------------------------- */
 
 static void json_row(struct crn_json *j, const char *key, const struct crn_flush *f,
-                     const struct crn_flush_result *r)
+                     uint32_t stripes, const struct crn_flush_result *r)
 {
     crn_json_object(j, key);
     crn_json_u64(j, "nodes", f->nodes);
     crn_json_u64(j, "files", f->files);
     crn_json_u64(j, "leaders_per_file", f->leaders_per_file);
+    crn_json_u64(j, "stripe_count", stripes);
     crn_json_f64(j, "imbalance", f->imbalance);
     crn_json_u64(j, "leaders", r->leaders);
     crn_json_f64(j, "seconds", r->seconds);
@@ -170,7 +171,7 @@ static cairn_err sim_flush_put(struct sim_flush_args *a, const struct crn_flush 
     if (rc != CAIRN_OK)
         return rc;
     if (a->cli->is_json)
-        json_row(&a->cli->json, NULL, f, &r);
+        json_row(&a->cli->json, NULL, f, crn_flush_stripes(&a->machine, f), &r);
     else if (a->is_csv)
         csv_row(f, &r);
     else
@@ -212,12 +213,14 @@ static cairn_err put_recommended(struct sim_flush_args *a)
     if (rc != CAIRN_OK)
         return rc;
     if (a->cli->is_json) {
-        json_row(&a->cli->json, "recommended", &f, &r);
+        json_row(&a->cli->json, "recommended", &f, crn_flush_stripes(&a->machine, &f), &r);
         return CAIRN_OK;
     }
     (void)printf("\n; %u nodes: %.2f s, %.1f GiB/s; limit: %s\nfiles = %u\nleaders_per_file = %u\n",
                  f.nodes, r.seconds, r.throughput / 0x1p30, crn_flush_limit_name(r.limit), f.files,
                  f.leaders_per_file);
+    if (crn_flush_stripes(&a->machine, &f) > 0)
+        (void)printf("stripe_count = %u\n", crn_flush_stripes(&a->machine, &f));
     return CAIRN_OK;
 }
 

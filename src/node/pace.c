@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Throttling of flushes. A flush that nobody waits for is calm: it leaves memory bandwidth, network
  * and disks to the application. It uses a small share of the memory bandwidth that captures have
- * measured, or more if it would otherwise need more than half the time between two checkpoints. As
+ * measured, or more if it would otherwise take too long: until the commit a lost node loses the version,
+ * so of P, the time between two checkpoints, it takes at most a tenth, which adds P/10 to the P/2 that a
+ * failure costs on average. A version that other nodes protect may take half of P. As
  * soon as anybody waits, on any node, it runs at full speed. That is the case for cairn_wait,
  * cairn_close, a capture that needs its slot, a newer checkpoint, a rank that has left, and jobs
  * that take turns. */
 #include "node/core.h"
 
-#define CALM_SHARE 100                      /* one hundredth of the memory bandwidth */
-#define CALM_MIN   ((double)(256ULL << 20)) /* too little to slow down any application */
+#define CALM_SHARE    100                      /* one hundredth of the memory bandwidth */
+#define DUE           0.1                      /* of the time between two checkpoints */
+#define DUE_PROTECTED 0.5                      /* if the nodes protect it */
+#define CALM_MIN      ((double)(256ULL << 20)) /* too little to slow down any application */
 
 void crn_pace_part(struct crn_item *item, uint64_t bytes, uint64_t copy_ns)
 {
@@ -71,6 +75,7 @@ static uint64_t calm_rate(const struct crn_node *n, const struct crn_item *item)
     uint64_t members = (n->set.nodes + n->set.files - 1) / n->set.files;
     uint64_t copies = members + (cfg->local[0] != '\0');
     double bytes = (double)item->local_bytes * (double)copies;
+    double share = crn_level_has(item->levels, CAIRN_PROTECTED) ? DUE_PROTECTED : DUE;
     double calm = n->copy_rate / CALM_SHARE;
     double due;
 
@@ -78,7 +83,7 @@ static uint64_t calm_rate(const struct crn_node *n, const struct crn_item *item)
         return cfg->calm_bandwidth;
     if (n->copy_rate <= 0 || item->interval_ns <= 0)
         return 0;
-    due = 2 * bytes * 1e9 / (double)item->interval_ns; /* within half the interval */
+    due = bytes * 1e9 / ((double)item->interval_ns * share);
     calm = calm > CALM_MIN ? calm : CALM_MIN;
     return (uint64_t)(due > calm ? due : calm);
 }

@@ -283,6 +283,13 @@ static void sum_up(const struct flush_model *w, struct crn_flush_result *ret)
     ret->received = w->received / ret->bytes;
 }
 
+uint32_t crn_flush_stripes(const struct crn_machine *m, const struct crn_flush *f)
+{
+    uint32_t stripes = f->stripes > 0 ? f->stripes : f->leaders_per_file;
+
+    return stripes < (uint32_t)m->osts ? stripes : (uint32_t)m->osts;
+}
+
 cairn_err crn_flush_predict(const struct crn_machine *m, const struct crn_flush *f,
                             struct crn_flush_result *ret, struct crn_errinfo *ei)
 {
@@ -292,9 +299,7 @@ cairn_err crn_flush_predict(const struct crn_machine *m, const struct crn_flush 
 
     if (rc != CAIRN_OK)
         return rc;
-    w.stripes = f->stripes > 0 ? f->stripes : f->leaders_per_file;
-    if (w.stripes > (uint32_t)m->osts)
-        w.stripes = (uint32_t)m->osts; /* 0 if only the total bandwidth matters */
+    w.stripes = crn_flush_stripes(m, f);
     crn_rng_seed(&w.rng, f->seed);
     w.node_bytes = calloc(f->nodes, sizeof(*w.node_bytes));
     w.node_writes = calloc(f->nodes, sizeof(*w.node_writes));

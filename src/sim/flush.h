@@ -49,6 +49,9 @@ struct crn_flush_result {
 
 /* Settings for a machine: all its nodes, one file per node, 8 writers, blocks of 64 MiB. */
 struct crn_flush crn_flush_defaults(const struct crn_machine *m);
+/* OSTs of each file in the prediction: the stripe_count that the configuration needs for it. 0: only
+ * the total bandwidth of the file system matters. */
+uint32_t crn_flush_stripes(const struct crn_machine *m, const struct crn_flush *f);
 CAIRN_CHECKED cairn_err crn_flush_predict(const struct crn_machine *m, const struct crn_flush *f,
                                           struct crn_flush_result *ret, struct crn_errinfo *ei);
 

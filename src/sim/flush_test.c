@@ -358,7 +358,7 @@ static void test_recommend(void **state)
     struct crn_flush f = crn_flush_defaults(&m);
     struct crn_recommend opt = {.max_leaders_per_file = 1, .slack = 0.05};
     struct crn_flush got;
-    struct crn_flush_result r;
+    struct crn_flush_result r, same;
 
     (void)state;
     /* Only nodes limit the flush: all of them must write. */
@@ -382,6 +382,19 @@ static void test_recommend(void **state)
     assert_ok(crn_flush_recommend(&m, &f, &opt, &got, &r, ei));
     assert_int_equal(got.files, 1);
     assert_int_equal(r.leaders, 2);
+    /* With targets, the prediction holds only with as many stripes. */
+    m.osts = 16;
+    m.ost = GiB;
+    f.nodes = 8;
+    assert_ok(crn_flush_recommend(&m, &f, &opt, &got, &r, ei));
+    assert_true(crn_flush_stripes(&m, &got) > 1);
+    got.stripes = crn_flush_stripes(&m, &got);
+    assert_ok(crn_flush_predict(&m, &got, &same, ei));
+    assert_true(same.seconds == r.seconds);
+    got.stripes = 1;
+    assert_ok(crn_flush_predict(&m, &got, &same, ei));
+    assert_true(same.seconds > 1.5 * r.seconds);
+    m.osts = 0;
     /* A single node. */
     f.nodes = f.files = 1;
     assert_ok(crn_flush_recommend(&m, &f, &opt, &got, &r, ei));

@@ -135,7 +135,7 @@ class Flush(unittest.TestCase):
             rows = list(csv.DictReader(io.StringIO(self.ok("--machine", f.name, "--csv"))))
         self.assertEqual([r["files"] for r in rows], ["64", "32", "16", "8"])
         out = self.ok("--machine", "cluster", "--recommend")
-        self.assertRegex(out, r"(?m)^files = \d+\nleaders_per_file = \d+$")
+        self.assertRegex(out, r"(?m)^files = \d+\nleaders_per_file = \d+\nstripe_count = \d+$")
         self.assertIn("frontier-paper", self.ok("--list"))
 
     def test_mistakes(self):
