@@ -118,7 +118,8 @@ struct crn_held_lock {
     struct crn_held_lock *next;
     char name[CAIRN_MAX_NAME];
     int fd;         /* -1 if the file system has no locks */
-    int is_durable; /* for struct crn_retention */
+    int is_durable; /* for struct crn_retention, like known */
+    struct crn_known known;
     uint64_t generation;
 };
 

@@ -47,6 +47,7 @@ static int keeper_holds(struct crn_job *job, const char *name)
         return 1;
     *link = lock->next;
     (void)fs->close(fs, lock->fd);
+    crn_known_free(&lock->known);
     free(lock);
     return -1;
 }
@@ -147,6 +148,7 @@ static void drop_lock(struct crn_job *job)
     job->locks = lock->next;
     if (lock->fd >= 0)
         (void)close(lock->fd);
+    crn_known_free(&lock->known);
     free(lock);
 }
 
@@ -337,7 +339,9 @@ static cairn_err keeper_commit(struct crn_job *job, struct crn_work *w)
     m.files = crn_data(item)->files;
     rc = crn_store_publish(&st, &m, &w->error);
     if (rc != CAIRN_OK && lock != NULL)
-        lock->is_durable = 0; /* the manifest may be visible nevertheless */
+        lock->is_durable = 0;           /* the manifest may be visible nevertheless */
+    if (rc == CAIRN_OK && lock != NULL) /* it has looked at each file */
+        crn_known_add(&lock->known, &m.id);
     crn_store_close(&st);
     return crn_err_context(&w->error, rc, "commit of %s@%" PRId64, item->name, item->version);
 }
@@ -360,8 +364,10 @@ static void keeper_retain(struct crn_job *job, const struct crn_work *w)
 
     if (nc->keep_last == 0)
         return;
-    if (lock != NULL && lock->fd >= 0) /* without a lock others may commit */
+    if (lock != NULL && lock->fd >= 0) { /* without a lock others may commit */
         policy.is_durable = &lock->is_durable;
+        policy.known = &lock->known;
+    }
     rc = crn_store_open(crn_fs_default(), job->cfg.persistent, 0, &st, &ei);
     if (rc == CAIRN_OK) {
         rc = crn_store_retain(&st, name, &policy, &removed, &ei);
@@ -517,6 +523,7 @@ static void release_locks(struct crn_job *job)
         job->locks = lock->next;
         if (lock->fd >= 0)
             crn_fork_close(lock->fd);
+        crn_known_free(&lock->known);
         free(lock);
     }
 }

@@ -272,7 +272,8 @@ static cairn_err list_needs(struct crn_version_entry *e, const struct crn_manife
 }
 
 static cairn_err look_once(const struct crn_store *st, int dfd, const char *name,
-                           struct crn_version_entry *e, int *ret_is_bad, struct crn_errinfo *ei)
+                           const struct crn_known *known, struct crn_version_entry *e,
+                           int *ret_is_bad, struct crn_errinfo *ei)
 {
     struct crn_manifest m;
     cairn_err rc;
@@ -285,10 +286,11 @@ static cairn_err look_once(const struct crn_store *st, int dfd, const char *name
         return rc;
     catalog_fill(e, &m);
     rc = list_needs(e, &m, ei);
-    if (rc == CAIRN_OK)
+    if (rc == CAIRN_OK && !crn_known_has(known, &m.id)) {
         rc = check_files(st, dfd, &m, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_store_check_bases(st, dfd, &m, ei);
+        if (rc == CAIRN_OK)
+            rc = crn_store_check_bases(st, dfd, &m, ei);
+    }
     if (rc == CAIRN_OK)
         rc = crn_store_is_bad(st, dfd, &m.id, ret_is_bad, e->why, sizeof(e->why), ei);
     crn_manifest_free(&m);
@@ -319,7 +321,7 @@ static int has_changed(const struct crn_store *st, int dfd, const char *name,
 
 /* Determines the state of a version from its directory; a failure to find out counts as a state. */
 static void catalog_look(const struct crn_store *st, int dfd, const char *name,
-                         struct crn_version_entry *e)
+                         const struct crn_known *known, struct crn_version_entry *e)
 {
     struct crn_errinfo info;
     struct stat sb;
@@ -331,7 +333,7 @@ static void catalog_look(const struct crn_store *st, int dfd, const char *name,
     e->is_pinned = st->fs->fstatat(st->fs, dfd, CRN_PIN, &sb) != -ENOENT;
     do {
         crn_err_clear(&info);
-        rc = look_once(st, dfd, name, e, &is_bad, &info);
+        rc = look_once(st, dfd, name, known, e, &is_bad, &info);
     } while (rc != CAIRN_OK && ++looks < LOOKS && has_changed(st, dfd, name, e));
     if (rc == CAIRN_OK && !is_bad) {
         e->state = CRN_VERSION_OK;
@@ -365,6 +367,13 @@ static void explain_kept(struct crn_catalog *c)
 cairn_err crn_store_catalog(const struct crn_store *st, const char *name, struct crn_catalog *ret,
                             struct crn_errinfo *ei)
 {
+    return crn_store_catalog_known(st, name, NULL, ret, ei);
+}
+
+cairn_err crn_store_catalog_known(const struct crn_store *st, const char *name,
+                                  const struct crn_known *known, struct crn_catalog *ret,
+                                  struct crn_errinfo *ei)
+{
     struct crn_catalog c = {0};
     int64_t *versions = NULL;
     cairn_err rc;
@@ -395,7 +404,7 @@ cairn_err crn_store_catalog(const struct crn_store *st, const char *name, struct
             continue; /* removed in the meantime */
         c.n++;
         if (rc == CAIRN_OK) {
-            catalog_look(st, dfd, name, e);
+            catalog_look(st, dfd, name, known, e);
             (void)st->fs->close(st->fs, dfd);
         } else {
             e->state = CRN_VERSION_DAMAGED;

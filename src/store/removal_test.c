@@ -95,6 +95,40 @@ static void a_writer_syncs_what_stays_once(void **state)
     crn_store_close(&c.st);
 }
 
+/* Looks at each file of a version once; afterwards manifests say what there is. */
+static void a_writer_looks_at_files_once(void **state)
+{
+    struct crn_known known = {0};
+    struct crn_retention policy = {.keep_last = MANY, .known = &known};
+    struct store_env *e = *state;
+    struct crn_errinfo *ei = &e->info;
+    struct crn_capture_id id = {.seq = 12345};
+    uint32_t removed;
+    struct counted c;
+    long all, some;
+
+    many(e);
+    count(e, &c);
+    c.fs.ops = CRN_OP_STAT;
+    assert_ok(crn_store_retain(&c.st, "heat", &policy, &removed, ei));
+    all = counted(&c);
+    assert_ok(crn_store_retain(&c.st, "heat", &policy, &removed, ei));
+    some = counted(&c);
+    assert_int_equal(all - some, MANY * FILES);
+    take(e, MANY, MANY, -1); /* a version more, and one less */
+    assert_ok(crn_store_retain(&c.st, "heat", &policy, &removed, ei));
+    assert_int_equal(removed, 1);
+    assert_int_equal(known.n, MANY);
+    assert_false(crn_known_has(&known, &id));
+    /* What is not known is looked at: a missing file is damage. */
+    crn_known_free(&known);
+    assert_int_equal(unlinkat(c.st.dfd, "heat/3/data-0001", 0), 0);
+    assert_ok(crn_store_retain(&c.st, "heat", &policy, &removed, ei));
+    assert_int_equal(known.n, MANY - 1);
+    crn_known_free(&known);
+    crn_store_close(&c.st);
+}
+
 /* The files of the replaced capture are removed. */
 static void taking_again_syncs_one_version(void **state)
 {
@@ -192,6 +226,7 @@ int main(void)
         TEST(rm_syncs_what_it_relies_on),
         TEST(retention_syncs_what_it_relies_on),
         TEST(a_writer_syncs_what_stays_once),
+        TEST(a_writer_looks_at_files_once),
         TEST(taking_again_syncs_one_version),
         TEST(a_pinned_version_is_never_replaced_or_removed),
         TEST(a_pinned_version_that_is_damaged_stays),

@@ -310,6 +310,46 @@ static cairn_err sync_reasons(const struct crn_store *st, const char *name,
     return rc;
 }
 
+void crn_known_free(struct crn_known *k)
+{
+    free(k->v);
+    *k = (struct crn_known){0};
+}
+
+int crn_known_has(const struct crn_known *k, const struct crn_capture_id *id)
+{
+    size_t i;
+
+    for (i = 0; k != NULL && i < k->n; i++)
+        if (crn_capture_id_equal(&k->v[i], id))
+            return 1;
+    return 0;
+}
+
+void crn_known_add(struct crn_known *k, const struct crn_capture_id *id)
+{
+    struct crn_capture_id *grown =
+        crn_known_has(k, id) ? NULL : realloc(k->v, (k->n + 1) * sizeof(*grown));
+
+    if (grown == NULL)
+        return;
+    k->v = grown;
+    k->v[k->n++] = *id;
+}
+
+/* Remembers the versions that stay, and no others. */
+static void know(struct crn_known *k, const struct crn_catalog *c, const unsigned char *retire)
+{
+    size_t i;
+
+    if (k == NULL)
+        return;
+    crn_known_free(k);
+    for (i = 0; i < c->n; i++)
+        if (c->v[i].state == CRN_VERSION_OK && !retire[i])
+            crn_known_add(k, &c->v[i].id);
+}
+
 cairn_err crn_store_retain(const struct crn_store *st, const char *name,
                            const struct crn_retention *policy, uint32_t *ret_removed,
                            struct crn_errinfo *ei)
@@ -320,7 +360,7 @@ cairn_err crn_store_retain(const struct crn_store *st, const char *name,
     uint32_t now = 0;
     cairn_err rc;
 
-    rc = crn_store_catalog(st, name, &c, ei);
+    rc = crn_store_catalog_known(st, name, policy->known, &c, ei);
     if (rc != CAIRN_OK)
         return rc;
     retire = calloc(c.n + 1, 1);
@@ -329,6 +369,7 @@ cairn_err crn_store_retain(const struct crn_store *st, const char *name,
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "retention of '%s'", name);
     }
     crn_retention_plan(&c, policy, retire);
+    know(policy->known, &c, retire);
     if (memchr(retire, 1, c.n) != NULL)
         rc = sync_reasons(st, name, &c, retire, policy, ei);
     do {

@@ -197,6 +197,11 @@ CAIRN_CHECKED cairn_err crn_store_names(const struct crn_store *st, struct crn_n
  * sizes, no data. */
 CAIRN_CHECKED cairn_err crn_store_catalog(const struct crn_store *st, const char *name,
                                           struct crn_catalog *ret, struct crn_errinfo *ei);
+/* The same, but without looking at the files of captures that are known to be whole. */
+struct crn_known;
+CAIRN_CHECKED cairn_err crn_store_catalog_known(const struct crn_store *st, const char *name,
+                                                const struct crn_known *known,
+                                                struct crn_catalog *ret, struct crn_errinfo *ei);
 void crn_catalog_free(struct crn_catalog *c);
 CAIRN_CHECKED cairn_err crn_store_manifest(const struct crn_store *st, const char *name,
                                            int64_t version, struct crn_manifest *ret,
@@ -238,6 +243,17 @@ CAIRN_CHECKED cairn_err crn_store_was_removed(const struct crn_store *st, const 
 CAIRN_CHECKED cairn_err crn_store_remove(const struct crn_store *st, const char *name,
                                          int64_t version, struct crn_errinfo *ei);
 
+/* Captures of a name whose files were all there when they were last looked at, or committed. Only the
+ * owner of the writer's lock changes them, so it need not look at each file again. */
+struct crn_known {
+    struct crn_capture_id *v; /* owned */
+    size_t n;
+};
+void crn_known_free(struct crn_known *k);
+int crn_known_has(const struct crn_known *k, const struct crn_capture_id *id); /* k may be NULL */
+/* Out of memory is no error: the capture is looked at again. */
+void crn_known_add(struct crn_known *k, const struct crn_capture_id *id);
+
 struct crn_retention {
     uint64_t keep_last, keep_every;
     int reuse;             /* keep data files of retired versions as spares, where that is safe */
@@ -247,6 +263,9 @@ struct crn_retention {
      * them durable and sets it. The caller clears it when a commit fails, and keeps it only as long
      * as it has the writer's lock. NULL: nothing is known. */
     int *is_durable;
+    /* The same for the files of versions: a retention looks at the files of those that are missing
+     * here, and puts what it finds here. NULL: it looks at all. */
+    struct crn_known *known;
 };
 /* Decides which versions a policy retires. Pure. Sets retire[i]. Never retires the newest OK
  * version, the one committed last, or pinned and spared ones. Only OK versions count towards
