@@ -310,33 +310,37 @@ static cairn_err choose_measure(const struct question *q, enum crn_slot slot, st
     ret->encoded = room;
     ret->encoded_ns = q->c->options.cpu_ns() - before;
     x->ns = (double)ret->encoded_ns / (double)q->n;
-    (void)learn_speed(q->c, &x->pipe, width_as(q->data, x->as), q->n, ret->encoded_ns);
     x->share = (double)ret->encoded_n / (double)q->n;
     x->cost = cost_of(q->c, x->share, x->ns);
     return CAIRN_OK;
 }
 
-/* Takes sorted contenders. Those close to the first encode the chunk, until the budget is spent. */
+static void choose_note(const struct question *q, const struct contender *x)
+{
+    (void)learn_speed(q->c, &x->pipe, width_as(q->data, x->as), q->n,
+                      (int64_t)(x->ns * (double)q->n));
+}
+
+/* Takes sorted contenders. The first encodes the chunk in any case. So do those that promise about as
+ * much as it has kept, until the budget is spent: a sample may have missed what the chunk holds. */
 static cairn_err choose_settle(const struct question *q, struct contender *x, size_t n,
                                struct crn_choice *ret, struct crn_errinfo *ei)
 {
     static const enum crn_slot slots[2] = {CRN_SLOT_RESULT_A, CRN_SLOT_RESULT_B};
     double budget = q->c->options.cpu_share * USUAL_NS * (double)q->ahead;
-    double limit = x[0].cost * CLOSE;
     struct contender best = x[0];
+    size_t winner = 0;
     int slot = 0; /* the slot that does not hold the best result */
     size_t i;
 
     ret->pipe = x[0].pipe;
     ret->as = x[0].as;
     ret->share = x[0].share;
-    for (i = 0; i < n && i < CONTENDERS; i++) {
-        size_t next = i == 0 ? 1 : i; /* run the first only if there is another to compare with */
+    for (i = 0; i < n && i < CONTENDERS && x[i].pipe.n > 0; i++) {
         struct crn_choice now = {0};
         cairn_err rc;
 
-        if (next >= n || x[next].pipe.n == 0 || x[next].cost > limit ||
-            x[next].ns * (double)q->n > budget)
+        if (i > 0 && (x[i].cost > best.cost * CLOSE || x[i].ns * (double)q->n > budget))
             break;
         rc = choose_measure(q, slots[slot], &x[i], &now, ei);
         if (rc != CAIRN_OK)
@@ -344,11 +348,16 @@ static cairn_err choose_settle(const struct question *q, struct contender *x, si
         budget -= i > 0 ? (double)now.encoded_ns : 0;
         if (i == 0 || x[i].cost < best.cost) {
             best = x[i];
+            winner = i;
             *ret = now;
             ret->share = x[i].share;
             slot = !slot;
         }
+        if (i > 0)
+            choose_note(q, &x[i]);
     }
+    if (winner > 0)
+        choose_note(q, &x[0]); /* otherwise the caller tells what it took */
     return CAIRN_OK;
 }
 

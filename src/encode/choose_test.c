@@ -207,6 +207,34 @@ static void choices_are_made_again_after_many_chunks(void **state)
     crn_chooser_close(c);
 }
 
+/* The older version is equal where the sample lies, and random elsewhere. */
+static void a_sample_that_misleads_is_found_out(void **state)
+{
+    struct choose_test_fixture *f = *state;
+    struct crn_chooser *c = chooser_for(f, CRN_AIM_RATIO, 0);
+    unsigned char *older = malloc(N);
+    struct crn_data data = {.type = CAIRN_F64, .previous = older};
+    struct crn_choice choice;
+    size_t words = N / 8;
+    size_t i, k;
+
+    assert_non_null(older);
+    test_fill(&f->rng, CONTENT_RANDOM, CAIRN_F64, f->src, N);
+    test_fill(&f->rng, CONTENT_RANDOM, CAIRN_F64, older, N);
+    for (i = 8000; i < N; i++) /* the same numbers again and again */
+        f->src[i] = f->src[i - 8000];
+    for (k = 0; k < CRN_SAMPLE_PIECES; k++) {
+        size_t at = 8 * (words / (2 * CRN_SAMPLE_PIECES) * (2 * k + 1) - 1100);
+
+        memcpy(older + at, f->src + at, 8 * (size_t)2200);
+    }
+    choice = choose(f, c, "a", &data);
+    assert_false(crn_pipe_needs_previous(&choice.pipe));
+    assert_true(choice.share < 0.1);
+    free(older);
+    crn_chooser_close(c);
+}
+
 /* Where first differences leave most of the bytes, second ones of the values may leave much less. */
 static void rough_fields_are_predicted_from_slopes(void **state)
 {
@@ -427,6 +455,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(noise_goes_raw_and_is_looked_at_again, setup, teardown),
         cmocka_unit_test_setup_teardown(choices_are_remembered_until_they_drift, setup, teardown),
         cmocka_unit_test_setup_teardown(choices_are_made_again_after_many_chunks, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_sample_that_misleads_is_found_out, setup, teardown),
         cmocka_unit_test_setup_teardown(rough_fields_are_predicted_from_slopes, setup, teardown),
         cmocka_unit_test_setup_teardown(trials_stay_within_their_share, setup, teardown),
         cmocka_unit_test_setup_teardown(raw_once_is_not_raw_for_ever, setup, teardown),
