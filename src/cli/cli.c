@@ -26,6 +26,24 @@ int crn_cli_fail(struct cli *cli)
     return CLI_PROBLEM;
 }
 
+static int is_stale(const struct crn_version *v)
+{
+    return v != NULL && !crn_version_is_current(v);
+}
+
+int crn_cli_fail_reading(struct cli *cli, const struct crn_version *v,
+                         const struct crn_version *other)
+{
+    const struct crn_version *stale = is_stale(v) ? v : is_stale(other) ? other : NULL;
+    const struct crn_manifest *m = stale != NULL ? crn_version_manifest(stale) : NULL;
+    cairn_err code = cli->info.code;
+
+    if (m != NULL && (code == CAIRN_EDAMAGED || code == CAIRN_EFORMAT || code == CAIRN_ENOENT))
+        (void)!crn_err_context(cli->ei, code, "%s@%lld was removed or replaced while it was read",
+                               m->name, (long long)m->version);
+    return crn_cli_fail(cli);
+}
+
 int crn_cli_problem(struct cli *cli, cairn_err code, const char *fmt, ...)
 {
     va_list ap;

@@ -72,6 +72,10 @@ int crn_cli_problem(struct cli *cli, cairn_err code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* A usage error: prints the text and the usage line on stderr; CLI_USAGE. */
 /* A line on stderr that is no error; nothing with --quiet. */
+/* The same for an error while versions were read (NULL: not opened): says so if a job has removed or
+ * replaced one meanwhile, which looks like damage. */
+int crn_cli_fail_reading(struct cli *cli, const struct crn_version *v,
+                         const struct crn_version *other);
 void crn_cli_note(const struct cli *cli, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 int crn_cli_usage(struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

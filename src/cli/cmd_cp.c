@@ -291,6 +291,7 @@ static int copy_to(struct cli *cli, const char *text, const char *dir, int force
     struct cli_target t;
     uint64_t bytes = 0;
     int is_there = 0;
+    int status = CLI_OK;
     cairn_err rc;
 
     rc = crn_cli_pick(&cli->store, text, &t, cli->ei);
@@ -302,9 +303,11 @@ static int copy_to(struct cli *cli, const char *text, const char *dir, int force
     rc = copy_version(&c, &t, force, &is_there, cli->ei);
     if (rc == CAIRN_OK)
         bytes = c.m->data_bytes;
+    else
+        status = crn_cli_fail_reading(cli, c.v, NULL);
     free_copy(&c);
     crn_store_close(&to);
-    return rc != CAIRN_OK ? crn_cli_fail(cli) : cp_report(cli, &t, dir, bytes, is_there);
+    return rc != CAIRN_OK ? status : cp_report(cli, &t, dir, bytes, is_there);
 }
 
 static int cp_run(struct cli *cli, int argc, char **argv)

@@ -276,7 +276,7 @@ static int diff_finish(struct cli *cli, struct diff_job *job, cairn_err rc)
     int status = job->differing > 0 ? CLI_PROBLEM : CLI_OK;
 
     if (rc != CAIRN_OK)
-        status = crn_cli_fail(cli);
+        status = crn_cli_fail_reading(cli, job->a.v, job->b.v);
     if (cli->is_json) {
         crn_json_end_array(&cli->json);
         crn_json_bool(&cli->json, "same", job->differing == 0 && rc == CAIRN_OK);

@@ -245,7 +245,8 @@ static int extract_checkpoint(struct cli *cli, const char *checkpoint,
         ops = find_sink(o, &a);
         rc = extract_to(&a, ops, o->output, cli);
     }
-    status = rc != CAIRN_OK ? crn_cli_fail(cli) : extract_report(cli, &a, o, ops->name);
+    status =
+        rc != CAIRN_OK ? crn_cli_fail_reading(cli, v, NULL) : extract_report(cli, &a, o, ops->name);
     crn_items_free(&items);
     crn_version_close(v);
     return status;

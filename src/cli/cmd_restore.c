@@ -57,7 +57,7 @@ static int restore_checkpoint(struct cli *cli, const char *text, const struct re
     if (rc == CAIRN_OK)
         rc = crn_restore_files(&r, &items, cli->ei);
     rc = crn_err_context(cli->ei, rc, "restore of '%s'", text);
-    status = rc != CAIRN_OK ? crn_cli_fail(cli) : restore_report(cli, &t, &r);
+    status = rc != CAIRN_OK ? crn_cli_fail_reading(cli, r.v, NULL) : restore_report(cli, &t, &r);
     if (r.dfd >= 0)
         (void)r.fs->close(r.fs, r.dfd);
     crn_items_free(&items);

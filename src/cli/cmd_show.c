@@ -333,9 +333,10 @@ static int show_show(struct cli *cli, const struct cli_target *t, int ranks, int
     if (rc == CAIRN_OK)
         rc = crn_variables_load(v, &variables, cli->ei);
     if (rc != CAIRN_OK) {
+        status = crn_cli_fail_reading(cli, v, NULL);
         crn_items_free(&items);
         crn_version_close(v);
-        return crn_cli_fail(cli);
+        return status;
     }
     m = crn_version_manifest(v);
     if (only >= (int64_t)m->ranks) {

@@ -263,7 +263,7 @@ int crn_values_show(struct cli *cli, int nwords, char **words, int64_t rank)
     }
     if (rc == CAIRN_OK)
         rc = values_all(cli, v, &items, nwords - 1, words + 1, rank);
-    status = rc == CAIRN_OK ? CLI_OK : crn_cli_fail(cli);
+    status = rc == CAIRN_OK ? CLI_OK : crn_cli_fail_reading(cli, v, NULL);
     if (cli->has_json && rc == CAIRN_OK) {
         crn_json_end_array(&cli->json);
         status = crn_cli_json_end(cli, status);

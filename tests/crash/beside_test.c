@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Commands that read a store while its job goes on. Between any two of their file operations a
  * version is removed, replaced, or retired so that its file becomes that of the next one: none of
- * this is damage, and none is reported. Real damage still is. */
+ * this is damage, and none is reported. Real damage still is. A command that needs the version says
+ * what has happened to it. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 #include "store/test_version.h"
 
 static char dir[256];
+static char to[300]; /* of a copy */
 
 /* POSIX, but the job acts before the at-th operation of a reader. */
 static struct beside_fs {
@@ -125,6 +127,7 @@ static void make_store(int is_damaged)
     int fd;
 
     test_dir_remove(dir);
+    test_dir_remove(to);
     assert_int_equal(mkdir(dir, 0700), 0);
     take(1, 1);
     take(2, 2);
@@ -166,6 +169,13 @@ static int run_ls(void)
     char *argv[] = {"ls", NULL};
 
     return run_command(&crn_cmd_ls, 1, argv);
+}
+
+static int run_cp(void)
+{
+    char *argv[] = {"cp", "heat@1", to, NULL};
+
+    return run_command(&crn_cmd_cp, 3, argv);
 }
 
 static void on_file(void *arg, enum crn_scrub_what what, const char *file, const char *text)
@@ -265,6 +275,32 @@ static void what_a_job_changes_is_not_damaged(void **state)
         }
 }
 
+static void a_copy_fails_with_the_reason(void **state)
+{
+    char text[8192];
+    int copied = 0;
+    size_t a;
+
+    (void)state;
+    for (a = 0; a < sizeof(acts) / sizeof(acts[0]); a++) {
+        long at = 0;
+
+        do {
+            int status;
+
+            make_store(0);
+            status = run_beside(run_cp, acts[a].act, ++at, text, sizeof(text));
+            copied += status == 0;
+            if (status != 0 && strstr(text, "was removed or replaced") == NULL &&
+                strstr(text, "no version") == NULL && strstr(text, "is not complete") == NULL)
+                fail_msg("cp, version 1 is %s at operation %ld: exit %d: %s", acts[a].name, at,
+                         status, text);
+        } while (*beside.calls >= at);
+        assert_true(at > 5);
+    }
+    assert_true(copied > 0);
+}
+
 static void damage_is_still_found(void **state)
 {
     char text[8192];
@@ -292,6 +328,7 @@ static int setup(void **state)
     (void)state;
     test_dir_in_memory();
     test_dir_make(dir, sizeof(dir));
+    (void)snprintf(to, sizeof(to), "%s.to", dir);
     beside.fs = *crn_fs_posix();
     beside.fs.openat = beside_openat;
     beside.fs.pread = beside_pread;
@@ -308,6 +345,7 @@ static int teardown(void **state)
     (void)state;
     (void)munmap(beside.calls, sizeof(*beside.calls));
     test_dir_remove(dir);
+    test_dir_remove(to);
     return 0;
 }
 
@@ -315,6 +353,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_job_changes_is_not_damaged),
+        cmocka_unit_test(a_copy_fails_with_the_reason),
         cmocka_unit_test(damage_is_still_found),
     };
 
