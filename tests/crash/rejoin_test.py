@@ -209,4 +209,4 @@ if __name__ == "__main__":
     if name not in scenarios:
         print(__doc__, "\nscenarios:", *scenarios)
         sys.exit(2)
-    scenarios[name](0 if "all" in sys.argv[2:] else 0.05 if name != "points_nodes" else 0.1)
+    scenarios[name](0 if "all" in sys.argv[2:] else 0.05 if name != "points_nodes" else 0.2)
