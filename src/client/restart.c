@@ -309,7 +309,7 @@ static cairn_err check_arguments(cairn_session *s, const char *name, int64_t ver
  * program takes that for "start from the beginning". Rejected versions do not count: the application has
  * decided against them. */
 static cairn_err none_found(cairn_session *s, const char *name, const struct candidates *c,
-                            int64_t bound, struct crn_errinfo *ei)
+                            int64_t bound, enum crn_together_how how, struct crn_errinfo *ei)
 {
     int64_t lost = c->n;
     cairn_err rc;
@@ -326,8 +326,9 @@ static cairn_err none_found(cairn_session *s, const char *name, const struct can
     return crn_fail(
         ei, CAIRN_EDAMAGED, 0,
         "'%s' holds versions of '%s', and none can be restored: see 'cairn explain %s'; to "
-        "start from the beginning, remove them (cairn rm)",
-        s->cfg.persistent, name, name);
+        "start from the beginning, remove them (cairn rm)%s",
+        s->cfg.persistent, name, name,
+        how == CRN_TOGETHER_RESTORE ? "; the memory's content is undefined now" : "");
 }
 
 static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
@@ -366,7 +367,7 @@ static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
         rc = crn_unsaved_check(s, &c.blocked, i, ei);
     if (rc == CAIRN_OK && i == c.n) {
         tell_passed_over(s, name, &c, bound, -1);
-        rc = none_found(s, name, &c, bound, ei);
+        rc = none_found(s, name, &c, bound, how, ei);
     }
     crn_reading_end(s, turn);
     free_candidates(&c);

@@ -308,6 +308,13 @@ void crn_restoring_done(cairn_session *s, const struct crn_restoring *t)
         crn_tiers_passed(s, t->name, t->version);
 }
 
+/* Is this error found before the first byte is placed? */
+static int leaves_memory(cairn_err rc)
+{
+    return rc == CAIRN_ENOENT || rc == CAIRN_EMISMATCH || rc == CAIRN_EINVAL ||
+           rc == CAIRN_ECONFIG || rc == CAIRN_ESTATE;
+}
+
 cairn_err crn_restore(cairn_session *s, const char *name, int64_t version, int old_rank,
                       const char *const *regions, struct crn_errinfo *ei)
 {
@@ -326,6 +333,8 @@ cairn_err crn_restore(cairn_session *s, const char *name, int64_t version, int o
         rc = from_version(s, &t, is_named, ei);
         if (rc == CAIRN_OK)
             crn_restoring_done(s, &t);
+        else if (!leaves_memory(rc))
+            rc = crn_err_context(ei, rc, "the memory's content is undefined now");
     }
     if (rc == CAIRN_OK)
         crn_session_succeeds(s, name);

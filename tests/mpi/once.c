@@ -143,7 +143,8 @@ static int64_t read_alone(MPI_Comm comm, cairn_session *s)
     while (bad) {
         OK(cairn_find(s, "grid", CAIRN_NEWEST, &v));
         rc = cairn_restore(s, "grid", v, NULL);
-        REQUIRE(rc == CAIRN_OK || rc == CAIRN_EDAMAGED);
+        REQUIRE(rc == CAIRN_OK ||
+                (rc == CAIRN_EDAMAGED && strstr(cairn_last_error(), "undefined") != NULL));
         bad = rc != CAIRN_OK;
         if (bad)
             OK(cairn_reject(s, "grid", v, "damaged"));
