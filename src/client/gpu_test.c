@@ -5,6 +5,17 @@
 
 #include <dlfcn.h>
 
+static int searches; /* calls of dlopen */
+
+void *__real_dlopen(const char *file, int mode); /* NOLINT: the names that the linker gives them */
+void *__wrap_dlopen(const char *file, int mode); /* NOLINT */
+
+void *__wrap_dlopen(const char *file, int mode) /* NOLINT */
+{
+    searches++;
+    return __real_dlopen(file, mode);
+}
+
 static void round_trip(const char *more, const char *more2)
 {
     cairn_session *s;
@@ -143,6 +154,10 @@ static void test_no_gpu(void **state)
     test_dir_make(b.dir, sizeof(b.dir));
     s = bed_session(&b, NULL);
     must(cairn_protect(s, "a", a, CAIRN_U64, 10));
+    searches = 0;
+    must(cairn_protect(s, "b", a, CAIRN_U64, 5));
+    assert_int_equal(searches, 0);
+    must(cairn_unprotect(s, "b"));
     assert_int_equal(cairn_gpu_stream(s, NULL), CAIRN_ENOTSUP);
     must(cairn_checkpoint(s, "host", 1, NULL));
     must(cairn_close(s));

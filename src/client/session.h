@@ -175,7 +175,8 @@ struct cairn_session {
     struct crn_errinfo arena_error; /* why it was refused */
     uint32_t phase;                 /* cairn_phase_kind, set by the application */
     struct crn_copier *copier;
-    struct crn_gpu *gpu;     /* NULL: no device memory was protected */
+    struct crn_gpu *gpu; /* NULL: no device memory was protected */
+    uint64_t gpu_loads;  /* libraries the process had loaded when a driver was last looked for */
     struct crn_tiers *tiers; /* NULL: not in use */
     struct crn_protected *regions;
     uint32_t nregions;
