@@ -57,25 +57,28 @@ class _SafeUnpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-def _memory_of(tensor):
-    """Equal for tensors that are the same memory, such as tied weights."""
-    if _is_sharded(tensor) or tensor.numel() == 0:
-        return id(tensor)
-    return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.device
+_PLAIN = (torch.Tensor, torch.nn.Parameter)  # types of tensors that are memory and nothing else
+
+
+def _is_same(a, b):
+    """Of plain tensors with one address: are they the same memory, such as tied weights?"""
+    return (a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride()
+            and a.device == b.device)
 
 
 def _flatten(value, path, tensors, seen=None):
-    """Replaces tensors by their regions, depth first; tensors: region -> tensor. With seen (memory ->
-    region) a tensor that comes again gets the region it has."""
+    """Replaces tensors by their regions, depth first; tensors: region -> tensor. With seen (address ->
+    region, tensor) a tensor that comes again gets the region it has."""
     if isinstance(value, torch.Tensor):
-        if seen is not None and _memory_of(value) in seen:
-            return _Tensor(seen[_memory_of(value)], value.shape)
+        address = value.data_ptr() if seen is not None and type(value) in _PLAIN else 0
+        if address and address in seen and _is_same(value, seen[address][1]):
+            return _Tensor(seen[address][0], value.shape)
         region = path if len(path.encode()) < d.CAIRN_MAX_NAME else f"tensor.{len(tensors)}"
         while region in tensors or region.startswith("cairn."):
             region += "'"
         tensors[region] = value
-        if seen is not None:
-            seen[_memory_of(value)] = region
+        if address:
+            seen.setdefault(address, (region, value))
         return _Tensor(region, value.shape)
     if isinstance(value, dict):
         flat = {k: _flatten(v, f"{path}.{k}" if path else str(k), tensors, seen)
@@ -143,7 +146,15 @@ class _Part:
         self.copy = None
         if not local.is_contiguous():
             self.copy, local = local, local.contiguous()
-        self.local = local
+        self.local, self.key = local, None
+        # A later save takes this part again if the tensor is the same memory still, which this
+        # reference keeps from being given to another tensor.
+        self.address = local.data_ptr() if self.copy is None and type(tensor) in _PLAIN else 0
+
+    def is_still(self, tensor):
+        return (self.address and type(tensor) in _PLAIN and tensor.data_ptr() == self.address
+                and tensor.shape == self.local.shape and tensor.dtype == self.local.dtype
+                and tensor.is_contiguous())
 
     def _share(self, local):
         number, ranks = 0, 1  # of this rank among those that hold the block
@@ -161,7 +172,7 @@ class _Part:
     def keep(self):
         """Makes a copy of memory that may change while it is read in the background."""
         if self.copy is None and not self.is_fixed:
-            self.local = self.local.clone()
+            self.local, self.address = self.local.clone(), 0
 
     def write_back(self):
         if self.copy is not None:
@@ -320,7 +331,7 @@ class Checkpointer:
         self.name, self.parts, self.random_state = name, parts, random_state
         self.session = Session(directory, comm=comm, **keys)
         self.replicated = replicated and self.session.ranks > 1
-        self.capture, self._protected, self._held = capture, {}, None
+        self.capture, self._protected, self._held = capture, {}, {}
         self._is_checked = False
         if capture == "lazy":
             for optimizer in self._optimizers():
@@ -341,7 +352,7 @@ class Checkpointer:
                    for t in group["params"]]
         tensors += [t for o in self._optimizers() for state in o.state.values()
                     for t in state.values() if isinstance(t, torch.Tensor)]
-        return {_local_of(t).data_ptr() for t in tensors}
+        return {(t if type(t) in _PLAIN else _local_of(t)).data_ptr() for t in tensors}
 
     def _free(self):
         """Waits until a lazy save has read the tensors. Training goes on if it has failed."""
@@ -351,6 +362,8 @@ class Checkpointer:
             warnings.warn(f"a checkpoint failed: {error}")
 
     def _protect(self, region, part, replicated):
+        if part.key is not None and self._protected.get(region) is part.key:
+            return
         if part.local.numel() == 0 and part.global_shape is None:
             shape, pointer = (0,), None
         else:
@@ -363,6 +376,7 @@ class Checkpointer:
             self.session.protect(region, part.local, global_shape=part.global_shape if whole else None,
                                  offset=part.offset, replicated=replicated)
             self._protected[region] = key
+        part.key = self._protected[region]
 
     def _protect_all(self, parts):
         for region in set(self._protected) - set(parts):
@@ -382,11 +396,16 @@ class Checkpointer:
         """Collective. Captures the state and returns a handle; training may go on at once."""
         tensors = {}
         structure = _flatten(self._state(), "", tensors, {})
-        fixed = self._fixed() if self.capture == "lazy" else ()
-        parts = {region: _Part(tensor, fixed, True) for region, tensor in tensors.items()}
-        if self.capture == "lazy":
-            for part in parts.values():
-                part.keep()
+        is_lazy = self.capture == "lazy"
+        fixed = self._fixed() if is_lazy else ()
+        parts = {}
+        for region, tensor in tensors.items():
+            part = self._held.get(region)
+            if part is None or not part.is_still(tensor) or (is_lazy and part.address not in fixed):
+                part = _Part(tensor, fixed, True)
+                if is_lazy:
+                    part.keep()
+            parts[region] = part
         parts.update(self._own_part(META, structure))
         self._warn_of_objects(structure)
         if self.random_state:
@@ -417,8 +436,9 @@ class Checkpointer:
     def load(self, step=None, weights_only=True):
         """Collective. Loads the newest good step, or this one, and returns it; None if there is
         none. With weights_only (the default) nothing that is pickled can run code."""
+        self._protect_all({})
+        self._held = {}  # the memory of tensors that load_state_dict replaces
         if step is None:
-            self._protect_all({})
             step = self.session.find(self.name, verify=True)
             if step is None:
                 return None
@@ -434,8 +454,9 @@ class Checkpointer:
         return step
 
     def _stored(self, step, region):
-        """Type and shape of a region, of whichever rank has it."""
-        for rank in range(self.session.ranks_of(self.name, step)):
+        """Type and shape of a region: this rank's, or of whichever rank has it."""
+        ranks = self.session.ranks_of(self.name, step)
+        for rank in (self.session.rank % ranks, *range(ranks)):
             try:
                 kind, shape, whole, _ = self.session.region_info(self.name, step, region, rank)
                 return kind, whole or shape, whole
