@@ -404,7 +404,7 @@ void crn_config_fini(struct crn_config *cfg)
 
 static int is_foreign_variable(const char *key)
 {
-    static const char *const names[] = {"CONFIG", "ROOT", "DIR", "HOME", "PREFIX"};
+    static const char *const names[] = {"CONFIG", "PYTHON", "ROOT", "DIR", "HOME", "PREFIX"};
     size_t i;
 
     for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)

@@ -141,8 +141,8 @@ static void long_lines_and_names_survive(void **state)
 static void variables_are_checked_like_keys(void **state)
 {
     char *good[] = {
-        "CAIRN_BLOCKS=9",   "PATH=x", "CAIRN_CONFIG=y", "CAIRN_ROOT=/opt", "CAIRN_TEST_X=1",
-        "CAIRN_FAULT_FS=z", NULL};
+        "CAIRN_BLOCKS=9", "PATH=x",           "CAIRN_CONFIG=y",         "CAIRN_ROOT=/opt",
+        "CAIRN_TEST_X=1", "CAIRN_FAULT_FS=z", "CAIRN_PYTHON=python3.9", NULL};
     char *bad[] = {"CAIRN_BLOKS=9", NULL};
     char *foreign[] = {"CAIRN_VERSION=0.1", "CAIRN_BLOCKS=7", NULL};
     char longest[300] = "CAIRN_";
@@ -156,6 +156,7 @@ static void variables_are_checked_like_keys(void **state)
     crn_config_defaults(&cfg);
     assert_ok(crn_config_env(&cfg, good, ei));
     assert_int_equal(cfg.blocks, 9);
+    assert_string_equal(cfg.retired, "");
     assert_int_equal(crn_config_env(&cfg, bad, ei), CAIRN_ECONFIG);
     assert_string_equal(info.msg,
                         "variable CAIRN_BLOKS: unknown key 'bloks'; did you mean 'blocks'?");
