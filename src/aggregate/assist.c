@@ -273,8 +273,10 @@ void crn_assist_errand(struct crn_engine *e, struct crn_errand *x, const struct 
     } else {
         t->assisted_bytes += x->plan.writes[0].bytes;
         t->unfinished++;
-        t->ready[t->nready++] = (struct crn_piece){
-            .w = &x->plan.writes[0], .block = block, .has_arrived = has_arrived, .errand = x};
+        crn_task_arrived(
+            e, t,
+            &(struct crn_piece){
+                .w = &x->plan.writes[0], .block = block, .has_arrived = has_arrived, .errand = x});
     }
     t->outstanding--;
     crn_cond_broadcast(&e->changed);

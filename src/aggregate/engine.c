@@ -26,6 +26,22 @@ const struct crn_write *crn_task_seek_local(struct crn_task *t)
     return t->next_local < plan->nwrites ? &plan->writes[t->next_local] : NULL;
 }
 
+void crn_task_arrived(const struct crn_engine *e, struct crn_task *t, const struct crn_piece *p)
+{
+    t->ready[(t->first_ready + t->nready) % e->opt.blocks] = *p;
+    t->nready++;
+}
+
+static struct crn_piece pop_ready_locked(const struct crn_engine *e, struct crn_task *t)
+    CRN_REQUIRES(e->mu)
+{
+    struct crn_piece p = t->ready[t->first_ready];
+
+    t->first_ready = (t->first_ready + 1) % e->opt.blocks;
+    t->nready--;
+    return p;
+}
+
 /* Takes the next write for a writer. Returns 0 if there is none now. */
 static int take_locked(struct crn_engine *e, struct crn_task *t, struct crn_piece *ret)
     CRN_REQUIRES(e->mu)
@@ -33,7 +49,7 @@ static int take_locked(struct crn_engine *e, struct crn_task *t, struct crn_piec
     struct crn_piece p = {0};
 
     if (t->nready > 0) {
-        *ret = t->ready[--t->nready];
+        *ret = pop_ready_locked(e, t);
         t->stats->queue_waits++;
         t->stats->queue_ns +=
             crn_stats_now(t->stats) - crn_task_times(e, t, ret->block)->arrived_ns;
@@ -115,8 +131,10 @@ static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number
         crn_cond_broadcast(&e->changed); /* a block is free, or this was the last write */
     }
     while (t->nready > 0) { /* arrived after the failure */
-        crn_errand_free(t->ready[--t->nready].errand);
-        crn_pool_put(&e->pool, t->ready[t->nready].block);
+        struct crn_piece p = pop_ready_locked(e, t);
+
+        crn_errand_free(p.errand);
+        crn_pool_put(&e->pool, p.block);
     }
 }
 

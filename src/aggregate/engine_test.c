@@ -324,6 +324,120 @@ static void data_of_other_nodes_stays_within_the_pool(void **state)
     engine_tear_down(&f);
 }
 
+/* Blocks that wait for a writer are written in the order in which they arrived. */
+enum { WAITING = 5 };
+
+static struct {
+    struct crn_fs fs;
+    struct crn_mutex mu;
+    struct crn_cond changed;
+    const void *arrived[WAITING];
+    const void *written[WAITING];
+    int narrived, nwritten;
+} order;
+
+static int did_arrive(const void *block)
+{
+    int i;
+
+    for (i = 0; i < WAITING; i++)
+        if (order.arrived[i] == block)
+            return 1;
+    return 0;
+}
+
+/* The first write, which is of local data, takes until all blocks have arrived. */
+static ssize_t ordered_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
+{
+    const struct crn_fs *real = crn_fs_posix();
+
+    (void)fs;
+    crn_lock(&order.mu);
+    while (order.narrived < WAITING)
+        crn_cond_wait(&order.changed, &order.mu);
+    if (order.nwritten < WAITING && did_arrive(buf))
+        order.written[order.nwritten++] = buf;
+    crn_unlock(&order.mu);
+    return real->pwrite(real, fd, buf, n, off);
+}
+
+/* The first blocks arrive in the reverse order of the requests. */
+static void *answer_in_reverse(void *arg)
+{
+    struct engine_test_far_away *far = arg;
+    struct engine_test_request *r[WAITING], *next;
+    int i;
+
+    for (i = 0; i < WAITING; i++)
+        r[i] = crn_queue_pop(&far->asked);
+    for (i = WAITING - 1; i >= 0; i--) {
+        test_gather(far->f->shard, r[i]->w, r[i]->extents, r[i]->order, r[i]->block);
+        crn_engine_arrived(far->e, r[i]->w, NULL);
+        crn_lock(&order.mu);
+        order.arrived[order.narrived++] = r[i]->block;
+        crn_cond_broadcast(&order.changed);
+        crn_unlock(&order.mu);
+        free(r[i]);
+    }
+    while ((next = crn_queue_pop(&far->asked)) != NULL) {
+        test_gather(far->f->shard, next->w, next->extents, next->order, next->block);
+        crn_engine_arrived(far->e, next->w, NULL);
+        free(next);
+    }
+    return NULL;
+}
+
+static void blocks_are_written_in_the_order_of_arrival(void **state)
+{
+    struct crn_engine_options opt = {.blocks = WAITING + 1,
+                                     .block_bytes = BLOCK,
+                                     .chunk_bytes = UNIT,
+                                     .align_bytes = 4096,
+                                     .writers = 1};
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct engine_test_far_away far = {0};
+    struct crn_fetcher fetcher = {.fetch = ask, .arg = &far};
+    struct crn_flush_stats stats;
+    struct crn_manifest_file mf;
+    struct engine_fixture f;
+    pthread_t thread;
+    int i;
+
+    (void)state;
+    engine_set_up(&f, settings);
+    if (f.is_encoded) { /* written from other memory than the blocks */
+        engine_tear_down(&f);
+        return;
+    }
+    for (i = 0; i < 3; i++) {
+        f.sources[i].owner = 1;
+        f.sources[i].memory = NULL;
+    }
+    crn_mutex_init(&order.mu, CRN_RANK_LEAF);
+    crn_cond_init(&order.changed);
+    order.fs = *crn_fs_posix();
+    order.fs.pwrite = ordered_pwrite;
+    f.st.fs = &order.fs;
+    far.f = &f;
+    assert_ok(crn_engine_open(&opt, &far.e, ei));
+    assert_ok(crn_engine_encode(far.e, &f.cfg, "eng", ei));
+    assert_ok(crn_queue_init(&far.asked, 64, ei));
+    assert_int_equal(pthread_create(&thread, NULL, answer_in_reverse, &far), 0);
+    assert_ok(write_all(&f, far.e, &fetcher, &mf, &stats, ei));
+    compare(&f, mf.name);
+    for (i = 0; i < WAITING; i++)
+        assert_ptr_equal(order.written[i], order.arrived[i]);
+    crn_manifest_file_free(&mf);
+    crn_flush_stats_free(&stats);
+    crn_queue_close(&far.asked);
+    (void)pthread_join(thread, NULL);
+    crn_queue_fini(&far.asked);
+    crn_engine_close(far.e);
+    crn_cond_fini(&order.changed);
+    crn_mutex_fini(&order.mu);
+    engine_tear_down(&f);
+}
+
 static ssize_t slow_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
 {
     const struct crn_fs *real = crn_fs_posix();
@@ -380,6 +494,7 @@ int main(void)
         cmocka_unit_test(a_third_writer_encodes),
         cmocka_unit_test(a_failure_leaves_nothing),
         cmocka_unit_test(data_of_other_nodes_stays_within_the_pool),
+        cmocka_unit_test(blocks_are_written_in_the_order_of_arrival),
     };
     const struct CMUnitTest auto_tests[] = {cmocka_unit_test(auto_encodes_where_it_pays)};
     int failed = cmocka_run_group_tests(auto_tests, NULL, NULL);

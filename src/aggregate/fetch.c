@@ -211,8 +211,9 @@ static void ready_locked(struct crn_engine *e, struct crn_task *t, uint64_t whol
     if (t->is_failed)
         crn_pool_put(&e->pool, block);
     else
-        t->ready[t->nready++] =
-            (struct crn_piece){.w = &t->plan->writes[whole], .block = block, .has_arrived = 1};
+        crn_task_arrived(
+            e, t,
+            &(struct crn_piece){.w = &t->plan->writes[whole], .block = block, .has_arrived = 1});
     t->outstanding--;
 }
 

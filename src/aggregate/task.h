@@ -27,8 +27,8 @@ struct crn_task {
     int is_feeding;                   /* more data may come from other nodes */
     uint64_t next_local, next_remote; /* cursors over the plan's writes */
     uint32_t outstanding;             /* blocks in flight */
-    struct crn_piece *ready;          /* stack; at most as many as the pool has blocks */
-    size_t nready;
+    struct crn_piece *ready;          /* ring with a place for each block of the pool */
+    size_t first_ready, nready;       /* oldest, number: written in the order of arrival */
     struct crn_flush_stats *stats; /* each writer has its own entry; the lock protects the rest */
     struct crn_block_times *times; /* per block of the pool */
     struct crn_awaited *awaited;   /* per write */
@@ -83,6 +83,9 @@ void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct
 void crn_task_run(struct crn_engine *e, struct crn_task *t,
                   void (*feed)(struct crn_engine *e, struct crn_task *t, const void *arg),
                   const void *arg);
+/* Queues a piece whose block has arrived. Engine's lock. */
+void crn_task_arrived(const struct crn_engine *e, struct crn_task *t, const struct crn_piece *p)
+    CRN_REQUIRES(e->mu);
 /* Moves the cursor to the next local write; NULL at the end. Engine's lock. */
 const struct crn_write *crn_task_seek_local(struct crn_task *t);
 /* fetch.c: the feed for a data file; arg is a struct crn_fetcher. */
