@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The writer threads. Each takes a block that has arrived from another node (fetch.c), else the
+/* The writer threads. Each takes a block that has arrived from another node (engine_fetch.c), else the
  * next local write; piece.c brings it into the file. They share only the task's cursors and the
  * first error, under the engine's lock. A writer never waits for a free block while an arrived
  * block waits for a writer: it takes either one, or sleeps until there is one. */

@@ -88,7 +88,7 @@ void crn_task_arrived(const struct crn_engine *e, struct crn_task *t, const stru
     CRN_REQUIRES(e->mu);
 /* Moves the cursor to the next local write; NULL at the end. Engine's lock. */
 const struct crn_write *crn_task_seek_local(struct crn_task *t);
-/* fetch.c: the feed for a data file; arg is a struct crn_fetcher. */
+/* engine_fetch.c: the feed for a data file; arg is a struct crn_fetcher. */
 void crn_task_fetch(struct crn_engine *e, struct crn_task *t, const void *arg);
 /* Does the owner of the write's data assist, so that it should write it itself? */
 int crn_task_has_aide(const struct crn_task *t, const struct crn_write *w);

@@ -182,7 +182,7 @@ void crn_peer_bye(struct peer *p, cairn_err code, const char *text)
     peer_finish(p, &msg);
 }
 
-void crn_server_pump(struct crn_server *s)
+void crn_peer_pump(struct crn_server *s)
 {
     struct crn_bp_msg msg = {.type = CRN_BP_STATUS};
     uint32_t conn;
@@ -386,7 +386,7 @@ static void on_control(struct peer *p, const struct crn_bp_control *control)
                              "it is changed, but not for the next start of the broker");
     log_control(p, control, rc == CAIRN_OK ? "done" : ei.msg);
     send_done(p, rc, ei.msg);
-    crn_server_pump(s);
+    crn_peer_pump(s);
 }
 
 /* What Slurm knows of the job that reports on this connection. */
@@ -419,7 +419,7 @@ static void on_report(struct peer *p, const struct crn_bp_report *report)
         crn_peer_bye(p, rc, ei.msg);
     else
         ask_batch(p);
-    crn_server_pump(s);
+    crn_peer_pump(s);
 }
 
 void crn_peer_batch(struct crn_server *s, const struct crn_batch *batch)
@@ -434,7 +434,7 @@ void crn_peer_batch(struct crn_server *s, const struct crn_batch *batch)
         return; /* the job asks again when it reports on another connection */
     memcpy(fact.account, batch->account, sizeof(fact.account));
     crn_turns_confirm(s->turns, server_now(s), p->index, is_known ? &fact : NULL);
-    crn_server_pump(s);
+    crn_peer_pump(s);
 }
 
 /* 0, or -1 for a protocol violation. The peer may be gone afterwards in either case. */
@@ -562,7 +562,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
     if ((what & BEV_EVENT_TIMEOUT) != 0 && p->state == PEER_OPEN)
         s->counts.slow++;
     crn_peer_drop(p);
-    crn_server_pump(s);
+    crn_peer_pump(s);
 }
 
 /* Beginning. ----------------------------------------------------------------------------------- */

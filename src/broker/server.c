@@ -220,7 +220,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     crn_peer_expire_idle(s);
     resume_paused(s);
     crn_server_admit(s);
-    crn_server_pump(s);
+    crn_peer_pump(s);
 }
 
 static cairn_err open_tick(struct crn_server *s, struct crn_errinfo *ei)
@@ -361,7 +361,7 @@ static void on_results(evutil_socket_t fd, short what, void *arg)
     (void)what;
     while (crn_worker_result(s->verifier, &login))
         crn_peer_login(s, &login);
-    crn_server_pump(s);
+    crn_peer_pump(s);
 }
 
 static cairn_err open_verifier(struct crn_server *s, struct crn_errinfo *ei)

@@ -123,7 +123,7 @@ void crn_peer_expire_logins(struct crn_server *s);
 /* Ends connections that have wanted nothing for too long; looks at some of them. */
 void crn_peer_expire_idle(struct crn_server *s);
 /* Sends the statuses that are due. */
-void crn_server_pump(struct crn_server *s);
+void crn_peer_pump(struct crn_server *s);
 /* 1: it is time for a warning of this kind. */
 int crn_server_may_tell(struct crn_server *s, enum tell kind);
 /* server.c: accepts again after an error. */

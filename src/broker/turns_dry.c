@@ -91,8 +91,8 @@ static int dry_give(const struct crn_turns *t, struct token *k, int64_t at_ns)
     if (i == CRN_PICK_NONE || d->room.holders > d->cap)
         return 0;
     b = (struct turns_busy){at_ns + d->info[i].duration_ns, d->info[i].rate,
-                            crn_queue_set_bit(k, &d->queue[i])};
-    if (!crn_queue_fits(k, &d->room, b.bit, b.rate))
+                            crn_turns_queue_set_bit(k, &d->queue[i])};
+    if (!crn_turns_queue_fits(k, &d->room, b.bit, b.rate))
         return 0;
     dry_tell(t, k, (uint32_t)i, at_ns);
     d->granted++;

@@ -184,9 +184,10 @@ void crn_turns_refresh(struct crn_turns *t, uint32_t rid, const struct turns_req
 /* Grants the free slots of all tokens to the requests that the policies choose. */
 void crn_turns_decide(struct crn_turns *t, int64_t now_ns);
 void crn_turns_forecast(struct crn_turns *t, struct token *k, int64_t now_ns);
-uint32_t crn_queue_set_bit(const struct token *k, const struct crn_io_request *q);
+uint32_t crn_turns_queue_set_bit(const struct token *k, const struct crn_io_request *q);
 /* May a request of this set and rate start? One may always start alone. */
-int crn_queue_fits(const struct token *k, const struct queue_room *room, uint32_t bit, double rate);
+int crn_turns_queue_fits(const struct token *k, const struct queue_room *room, uint32_t bit,
+                         double rate);
 /* A heap, earliest end first. */
 void crn_busy_push(struct turns_busy *heap, uint32_t *n, struct turns_busy b);
 struct turns_busy crn_busy_pop(struct turns_busy *heap, uint32_t *n);

@@ -33,7 +33,7 @@ double crn_turns_rate(const struct token *k, const struct turns_request *r)
     return r->rate > 0 ? r->rate : (double)k->cfg.budget;
 }
 
-uint32_t crn_queue_set_bit(const struct token *k, const struct crn_io_request *q)
+uint32_t crn_turns_queue_set_bit(const struct token *k, const struct crn_io_request *q)
 {
     return k->cfg.policy->set != NULL ? 1u << k->cfg.policy->set(q) : 0;
 }
@@ -47,12 +47,13 @@ static struct queue_room queue_left(const struct crn_turns *t, const struct toke
          rid = request_of(t, rid)->next) {
         struct crn_io_request q = queue_entry(t, k, rid);
 
-        room.busy |= crn_queue_set_bit(k, &q);
+        room.busy |= crn_turns_queue_set_bit(k, &q);
     }
     return room;
 }
 
-int crn_queue_fits(const struct token *k, const struct queue_room *room, uint32_t bit, double rate)
+int crn_turns_queue_fits(const struct token *k, const struct queue_room *room, uint32_t bit,
+                         double rate)
 {
     if (room->holders == 0 || !k->cfg.policy->is_exclusive)
         return 1;
@@ -175,7 +176,7 @@ static uint32_t queue_pick(struct crn_turns *t, const struct token *k, const str
     crn_policy_order(k->cfg.policy, q, t->score, t->order);
     for (i = 0; i < k->n && best == NONE; i++) {
         at = (uint32_t)t->order[i];
-        if ((crn_queue_set_bit(k, &k->queue[at]) & busy) != 0)
+        if ((crn_turns_queue_set_bit(k, &k->queue[at]) & busy) != 0)
             continue;
         if (first == NONE)
             first = at;
@@ -227,8 +228,8 @@ static int turns_queue_give(struct crn_turns *t, struct token *k, int64_t now_ns
 
     if (i == NONE)
         i = queue_pick(t, k, &q, room.busy, now_ns);
-    if (i == NONE || !crn_queue_fits(k, &room, crn_queue_set_bit(k, &k->queue[i]),
-                                     crn_turns_rate(k, request_of(t, k->queue_rid[i]))))
+    if (i == NONE || !crn_turns_queue_fits(k, &room, crn_turns_queue_set_bit(k, &k->queue[i]),
+                                           crn_turns_rate(k, request_of(t, k->queue_rid[i]))))
         return 0;
     queue_tell(t, k, i, now_ns);
     queue_grant(t, k, i, now_ns);
@@ -347,7 +348,7 @@ static void forecast_replay(struct crn_turns *t, struct token *k, int64_t at_ns,
         struct turns_request *r = request_of(t, k->queue_rid[t->order[i]]);
         struct turns_busy b = {0, crn_turns_rate(k, r), 0};
 
-        while (!crn_queue_fits(k, &room, 0, b.rate)) {
+        while (!crn_turns_queue_fits(k, &room, 0, b.rate)) {
             struct turns_busy ended = crn_busy_pop(t->busy, &room.holders);
 
             room.rate -= ended.rate;

@@ -135,7 +135,7 @@ static void advise_print(const struct advice *a)
     for (i = 0; i < a->n; i++) {
         const struct advise_result *r = &a->result[i];
 
-        crn_table_add(&t, "%s", crn_scheme_name(r->method->scheme));
+        crn_table_add(&t, "%s", crn_merge_scheme_name(r->method->scheme));
         crn_table_add(&t, "%s", r->method->pipe);
         crn_table_add(&t, "%.3f", r->ratio);
         if (a->baseline > 0)
@@ -149,7 +149,7 @@ static void advise_print(const struct advice *a)
     crn_table_print(&t);
     crn_table_free(&t);
     (void)printf("\n%s, %s: 1 / %.2f of the bytes, %.0f MB/s for each core",
-                 crn_scheme_name(best->method->scheme), best->method->pipe, best->ratio,
+                 crn_merge_scheme_name(best->method->scheme), best->method->pipe, best->ratio,
                  best->encode_mbps);
     if (a->o->bandwidth > 0)
         (void)printf("; the least time at %.0f MB/s a core to the file system\n",
@@ -162,7 +162,7 @@ static void json_result(struct crn_json *j, const char *key, const struct advise
                         double baseline)
 {
     crn_json_object(j, key);
-    crn_json_str(j, "scheme", crn_scheme_name(r->method->scheme));
+    crn_json_str(j, "scheme", crn_merge_scheme_name(r->method->scheme));
     crn_json_str(j, "pipeline", r->method->pipe);
     crn_json_f64(j, "ratio", r->ratio);
     if (baseline > 0)
@@ -261,8 +261,8 @@ static int advise_draw(const struct advice *a)
                           "title '%s', \\\n"
                           "  'advise.dat' index %zu using 1:2:3 with labels left offset 0.6,0.3 "
                           "font ',9' tc rgb '%s' notitle, \\\n",
-                          scheme, colors[scheme], crn_scheme_name((enum crn_scheme)scheme), scheme,
-                          colors[scheme]);
+                          scheme, colors[scheme], crn_merge_scheme_name((enum crn_scheme)scheme),
+                          scheme, colors[scheme]);
     }
     (void)fprintf(p.script,
                   "  'advise.dat' index %d using 1:2 with points pt 6 ps 2.5 lw 2 lc rgb '#009E73' "

@@ -32,7 +32,7 @@ static void put_configuration(struct report_page *r)
                 "class=\"wide\"><pre>",
                 r->out);
     for (rest = text; rest != NULL && (line = strsep(&rest, "\n")) != NULL;) {
-        crn_page_text(r->out, line);
+        crn_report_page_text(r->out, line);
         (void)fputc('\n', r->out);
     }
     (void)fputs("</pre></div>\n", r->out);
@@ -45,15 +45,15 @@ static void put_top(struct report_page *r, const struct crn_names *names)
     size_t i;
 
     crn_output_date((uint64_t)crn_clock_real()->wall_ns(crn_clock_real()), date, sizeof(date));
-    (void)fputs(crn_page_style, r->out);
+    (void)fputs(crn_report_page_style, r->out);
     (void)fputs("<title>Checkpoints in ", r->out);
-    crn_page_text(r->out, r->cli->cfg.persistent);
+    crn_report_page_text(r->out, r->cli->cfg.persistent);
     (void)fputs("</title></head><body><header><h1>Checkpoints in ", r->out);
-    crn_page_text(r->out, r->cli->cfg.persistent);
+    crn_report_page_text(r->out, r->cli->cfg.persistent);
     (void)fprintf(r->out, "</h1><p>Cairn %s, %s", CAIRN_VERSION, date);
     if (r->job != NULL) {
         (void)fputs("; only of job ", r->out);
-        crn_page_text(r->out, r->job);
+        crn_report_page_text(r->out, r->job);
     }
     (void)fputs("</p><nav>", r->out);
     for (i = 0; i < names->n; i++)
@@ -75,7 +75,7 @@ static cairn_err put_names(struct report_page *r, const struct crn_names *names)
         if (r->cli->is_json)
             crn_report_json(r->cli, &one);
         else
-            crn_page_name(r->out, &one);
+            crn_report_page_name(r->out, &one);
         crn_report_free(&one);
     }
     return CAIRN_OK;

@@ -40,9 +40,9 @@ double crn_report_writer_rate(const struct crn_writer_stats *w);
 void crn_report_json(struct cli *cli, const struct report_name *r);
 
 /* report_page.c: the head of the page with its style; text, escaped; the section of a name. */
-extern const char crn_page_style[];
-void crn_page_text(FILE *out, const char *text);
-void crn_page_name(FILE *out, const struct report_name *r);
+extern const char crn_report_page_style[];
+void crn_report_page_text(FILE *out, const char *text);
+void crn_report_page_name(FILE *out, const struct report_name *r);
 
 /* report_charts.c: pictures, as SVG. */
 void crn_chart_sizes(FILE *out, const struct report_name *r);

@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-const char crn_page_style[] =
+const char crn_report_page_style[] =
     "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">"
     "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><style>\n"
     ":root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d0d4da;--s1:#0072b2;"
@@ -32,7 +32,7 @@ const char crn_page_style[] =
     "</style>";
 
 /* Text from the store is hostile: names of jobs and messages are shown, never interpreted. */
-void crn_page_text(FILE *out, const char *text)
+void crn_report_page_text(FILE *out, const char *text)
 {
     for (; *text != '\0'; text++)
         switch (*text) {
@@ -128,7 +128,7 @@ static void put_version(FILE *out, const struct report_name *r, size_t i)
     (void)snprintf(ratio, sizeof(ratio), "%.2f", crn_report_ratio(e));
     put_number(out, ratio, crn_report_ratio(e));
     (void)fputs("<td>", out);
-    crn_page_text(out, e->job);
+    crn_report_page_text(out, e->job);
     (void)fputs("</td></tr>\n", out);
 }
 
@@ -236,11 +236,11 @@ static void put_events(FILE *out, const struct report_name *r)
 
         crn_output_date(e->time_ns, date, sizeof(date));
         (void)fprintf(out, "<tr><td>%s</td><td class=\"n\">%" PRId64 "</td><td>", date, e->version);
-        crn_page_text(out, e->kind);
+        crn_report_page_text(out, e->kind);
         (void)fputs("</td><td class=\"t\">", out);
-        crn_page_text(out, e->text);
+        crn_report_page_text(out, e->text);
         (void)fputs("</td><td>", out);
-        crn_page_text(out, e->job);
+        crn_report_page_text(out, e->job);
         (void)fputs("</td></tr>\n", out);
     }
     put_foot(out);
@@ -263,7 +263,7 @@ static void put_restart(FILE *out, const struct report_name *r)
 
         (void)fprintf(out, "<p class=\"bad\">Not %" PRId64 ": %s: ", e->version,
                       crn_version_state_name(e->state));
-        crn_page_text(out, e->why);
+        crn_report_page_text(out, e->why);
         (void)fputs("</p>\n", out);
     }
 }
@@ -300,7 +300,7 @@ static void put_pictures(FILE *out, const struct report_name *r)
     crn_chart_ratios(out, r);
 }
 
-void crn_page_name(FILE *out, const struct report_name *r)
+void crn_report_page_name(FILE *out, const struct report_name *r)
 {
     uint64_t data = 0, stored = 0;
     size_t whole = 0, i;

@@ -133,7 +133,7 @@ static void values_forward(const struct filter_lorenzo_run *r, void *dst, const 
     struct crn_values v = values_of(r);
 
     if (v.n > 0)
-        crn_values_encode(&v, r->width, src, r->words, dst, tmp);
+        crn_lorenzo_values_encode(&v, r->width, src, r->words, dst, tmp);
     else
         lorenzo_forward(r, dst, src, previous, tmp);
 }
@@ -144,7 +144,7 @@ static void values_inverse(const struct filter_lorenzo_run *r, void *dst, const 
     struct crn_values v = values_of(r);
 
     if (v.n > 0)
-        crn_values_decode(&v, r->width, src, r->words, dst, tmp);
+        crn_lorenzo_values_decode(&v, r->width, src, r->words, dst, tmp);
     else
         lorenzo_inverse(r, dst, src, previous, tmp);
 }

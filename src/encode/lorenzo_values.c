@@ -46,8 +46,8 @@ typedef float __attribute__((aligned(1), may_alias)) real32;
 #define NAME(x) x##_32
 #include "encode/lorenzo_values_loops.h"
 
-void crn_values_encode(const struct crn_values *v, unsigned width, const void *src, size_t n,
-                       void *dst, void *tmp)
+void crn_lorenzo_values_encode(const struct crn_values *v, unsigned width, const void *src,
+                               size_t n, void *dst, void *tmp)
 {
     fenv_t before;
 
@@ -60,8 +60,8 @@ void crn_values_encode(const struct crn_values *v, unsigned width, const void *s
     (void)fesetenv(&before);
 }
 
-void crn_values_decode(const struct crn_values *v, unsigned width, const void *src, size_t n,
-                       void *dst, void *tmp)
+void crn_lorenzo_values_decode(const struct crn_values *v, unsigned width, const void *src,
+                               size_t n, void *dst, void *tmp)
 {
     fenv_t before;
 
@@ -74,8 +74,8 @@ void crn_values_decode(const struct crn_values *v, unsigned width, const void *s
     (void)fesetenv(&before);
 }
 
-void crn_values_sample(const struct crn_values *v, unsigned width, const void *src, size_t from,
-                       size_t n, void *dst, void *tmp)
+void crn_lorenzo_values_sample(const struct crn_values *v, unsigned width, const void *src,
+                               size_t from, size_t n, void *dst, void *tmp)
 {
     fenv_t before;
 

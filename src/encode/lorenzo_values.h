@@ -17,12 +17,12 @@ struct crn_values {
 };
 
 /* n words of a run at src to folded residuals, and back. tmp: twice n words. */
-void crn_values_encode(const struct crn_values *v, unsigned width, const void *src, size_t n,
-                       void *dst, void *tmp);
-void crn_values_decode(const struct crn_values *v, unsigned width, const void *src, size_t n,
-                       void *dst, void *tmp);
+void crn_lorenzo_values_encode(const struct crn_values *v, unsigned width, const void *src,
+                               size_t n, void *dst, void *tmp);
+void crn_lorenzo_values_decode(const struct crn_values *v, unsigned width, const void *src,
+                               size_t n, void *dst, void *tmp);
 /* What encode gives for n words from `from` on of the run at src. tmp: CRN_VALUES_WINDOWS * n. */
-void crn_values_sample(const struct crn_values *v, unsigned width, const void *src, size_t from,
-                       size_t n, void *dst, void *tmp);
+void crn_lorenzo_values_sample(const struct crn_values *v, unsigned width, const void *src,
+                               size_t from, size_t n, void *dst, void *tmp);
 
 #endif

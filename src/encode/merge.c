@@ -46,7 +46,7 @@ struct crn_merge {
     size_t table_size;
 };
 
-const char *crn_scheme_name(enum crn_scheme scheme)
+const char *crn_merge_scheme_name(enum crn_scheme scheme)
 {
     static const char *const names[CRN_SCHEMES] = {"agnostic", "agnostic-block", "aware",
                                                    "aware-block"};

@@ -15,7 +15,7 @@ enum crn_scheme {
     CRN_AWARE_BLOCK     /* for each variable, a block of each rank in turn */
 };
 #define CRN_SCHEMES 4
-const char *crn_scheme_name(enum crn_scheme scheme); /* "aware-block" */
+const char *crn_merge_scheme_name(enum crn_scheme scheme); /* "aware-block" */
 
 struct crn_merge_options {
     enum crn_scheme scheme;

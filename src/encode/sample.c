@@ -195,8 +195,8 @@ static int values_residuals(const struct crn_sample *s, unsigned k, unsigned arg
         if ((arg >> d & 1) != 0 && s->piece[k].stride[d] > 0)
             v.stride[v.n++] = s->piece[k].stride[d];
     if (v.n > 0)
-        crn_values_sample(&v, s->word.width, run, s->piece[k].begin - s->piece[k].run_begin,
-                          s->piece[k].words, dst, tmp);
+        crn_lorenzo_values_sample(&v, s->word.width, run, s->piece[k].begin - s->piece[k].run_begin,
+                                  s->piece[k].words, dst, tmp);
     return v.n > 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared by version.c, fetch.c, check.c, redistribute.c and the pass. Inside src/restart only. */
+/* Shared by version.c, version_*.c and the pass. Inside src/restart only. */
 #ifndef CRN_RESTART_VERSION_IMPL_H
 #define CRN_RESTART_VERSION_IMPL_H
 

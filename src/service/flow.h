@@ -32,7 +32,7 @@ struct crn_flow {
     int64_t start_ns;
 };
 
-/* group.c: before the data. */
+/* flow_group.c: before the data. */
 /* Can the sources of this node be read? */
 int crn_flow_is_serving(const struct crn_item *item);
 /* SHARDS has come: takes what a follower has described. Returns 0 if the message is to be

@@ -19,7 +19,7 @@
 #include "service/shards.h"
 #include "tier/arena.h"
 
-/* group.c: a leader has the shards of its followers, a follower its own sources. */
+/* flow_group.c: a leader has the shards of its followers, a follower its own sources. */
 struct crn_flow_part {
     struct crn_remote remote; /* owner: member of the group, from 1 */
     /* The sender opens them before the leader is told. */
@@ -37,7 +37,7 @@ struct crn_item_data {
     uint64_t captured_ns;            /* wall clock: all ranks had captured; set before any task */
     uint64_t local_ns;               /* wall clock, flusher: the local copy was durable; 0: none */
     _Atomic uint64_t protected_ns;   /* wall clock, service thread: all sets are; 0: not yet */
-    struct crn_flow_part flow;       /* group.c: what followers have described */
+    struct crn_flow_part flow;       /* flow_group.c: what followers have described */
     struct crn_aid *aid;             /* assist.c; NULL: no assistant yet */
     struct crn_ward *ward;           /* parity.c; NULL: not protected, or not yet */
     int is_told;                     /* held_scrub.c, flusher: that it is damaged for good */
@@ -93,7 +93,7 @@ struct crn_client {
     int waits;   /* takeover.c: for the answer to HELLO, until all nodes have the job again */
 };
 
-/* report.c: a record not yet written to the journal of its name. */
+/* job_report.c: a record not yet written to the journal of its name. */
 #define CRN_UNSAID 8
 struct crn_unsaid {
     char name[CAIRN_MAX_NAME];
@@ -103,7 +103,7 @@ struct crn_unsaid {
     char text[CRN_ERR_TEXT];
 };
 
-/* report.c: outcomes of the checkpoints of a job, for the summary at its end. First node, loop. */
+/* job_report.c: outcomes of the checkpoints of a job, for the summary at its end. First node, loop. */
 struct crn_totals {
     uint64_t persistent, failed, canceled;
     uint64_t superseded; /* not due, and newer ones took their place */
@@ -271,7 +271,7 @@ int crn_takeover_is_whole(const struct crn_job *job);
 /* living.c: takes over the jobs whose ranks live on this node. */
 void crn_living_find(struct crn_service *svc);
 
-/* events.c: messages, results, deaths and the clock become events of the core, and its actions are
+/* job_events.c: messages, results, deaths and the clock become events of the core, and its actions are
  * carried out. */
 void crn_job_message(struct crn_job *job, struct crn_client *client, struct crn_msg *n,
                      int passed_fd);
@@ -309,7 +309,7 @@ void *crn_work_sender_main(void *job);
 /* Passes a task to its worker: 0, or -1 if the job is being closed. Called by the loop thread. */
 int crn_work_send(struct crn_work *w);
 
-/* report.c: adds a record to the journal of a name, and retries earlier ones. First node,
+/* job_report.c: adds a record to the journal of a name, and retries earlier ones. First node,
  * keeper. */
 void crn_job_report(struct crn_job *job, const struct crn_item *item, const char *kind,
                     const char *text);

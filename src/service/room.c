@@ -13,7 +13,7 @@
 #define WARN_FIRST (60 * SECOND)
 #define WARN_MOST  (3600 * SECOND)
 
-int crn_flush_room_warns(struct crn_flush_room *r, int64_t now_ns)
+int crn_room_warns(struct crn_flush_room *r, int64_t now_ns)
 {
     if (r->warn_at_ns != 0 && now_ns < r->warn_at_ns)
         return 0;
@@ -24,8 +24,8 @@ int crn_flush_room_warns(struct crn_flush_room *r, int64_t now_ns)
     return 1;
 }
 
-void crn_flush_room_text(const struct crn_flush_room *r, const struct crn_room *room, char *ret,
-                         size_t size)
+void crn_room_text(const struct crn_flush_room *r, const struct crn_room *room, char *ret,
+                   size_t size)
 {
     char want[32], have[32], reserve[32];
 
@@ -47,7 +47,7 @@ static cairn_err pause_for_room(struct crn_flush_room *r, const char *why, struc
     char text[CRN_ERR_TEXT], wait[32];
 
     crn_format_time(r->job->cfg.space_wait_ns, wait, sizeof(wait));
-    if (left > 0 && crn_flush_room_warns(r, now)) {
+    if (left > 0 && crn_room_warns(r, now)) {
         (void)snprintf(text, sizeof(text),
                        "the flush of %.64s@%" PRId64
                        " pauses: %.280s; without free space it fails after "
@@ -62,7 +62,7 @@ static cairn_err pause_for_room(struct crn_flush_room *r, const char *why, struc
     return CAIRN_OK;
 }
 
-cairn_err crn_flush_room_wait(struct crn_flush_room *r, struct crn_errinfo *ei)
+cairn_err crn_room_wait(struct crn_flush_room *r, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = r->st->fs;
     uint64_t need = r->need + r->job->cfg.free_reserve_bytes;
@@ -78,13 +78,13 @@ cairn_err crn_flush_room_wait(struct crn_flush_room *r, struct crn_errinfo *ei)
         room.bytes += crn_store_spare_bytes(r->st, r->item->name, r->file_no);
         if (room.bytes >= need)
             break;
-        crn_flush_room_text(r, &room, why, sizeof(why));
+        crn_room_text(r, &room, why, sizeof(why));
         rc = pause_for_room(r, why, ei);
     }
     return rc;
 }
 
-int crn_flush_room_retry(struct crn_flush_room *r, struct crn_errinfo *ei)
+int crn_room_retry(struct crn_flush_room *r, struct crn_errinfo *ei)
 {
     struct crn_errinfo why = *ei;
 

@@ -19,14 +19,14 @@ struct crn_flush_room {
 
 /* Waits until the store has enough free space for the file. This is the check beforehand; running
  * out of space later is an error. */
-CAIRN_CHECKED cairn_err crn_flush_room_wait(struct crn_flush_room *r, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_room_wait(struct crn_flush_room *r, struct crn_errinfo *ei);
 /* The preallocation failed despite the check: returns 1 to retry. */
-int crn_flush_room_retry(struct crn_flush_room *r, struct crn_errinfo *ei);
+int crn_room_retry(struct crn_flush_room *r, struct crn_errinfo *ei);
 /* Returns 1 if a warning is due: at once, after a minute, then at doubling intervals of up to an
  * hour. */
-int crn_flush_room_warns(struct crn_flush_room *r, int64_t now_ns);
+int crn_room_warns(struct crn_flush_room *r, int64_t now_ns);
 /* "it needs 4.1 GiB ... and 1.2 GiB are free; ...". */
-void crn_flush_room_text(const struct crn_flush_room *r, const struct crn_room *room, char *ret,
-                         size_t size);
+void crn_room_text(const struct crn_flush_room *r, const struct crn_room *room, char *ret,
+                   size_t size);
 
 #endif

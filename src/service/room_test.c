@@ -19,7 +19,7 @@ static void warnings_grow_apart_up_to_an_hour(void **state)
 
     (void)state;
     for (t = 0; t < 48 * 3600; t++) {
-        if (!crn_flush_room_warns(&r, begin + t * SECOND))
+        if (!crn_room_warns(&r, begin + t * SECOND))
             continue;
         if (n < sizeof(expect) / sizeof(expect[0]))
             assert_int_equal(t, expect[n]);
@@ -42,7 +42,7 @@ static void the_text_names_what_bounds_it(void **state)
     (void)state;
     assert_non_null(job);
     job->cfg.free_reserve_bytes = 64 << 20;
-    crn_flush_room_text(&r, &room, text, sizeof(text));
+    crn_room_text(&r, &room, text, sizeof(text));
     assert_string_equal(text, "it needs 3.0 GiB in '/lustre/me' and leaves a reserve of 64.0 MiB "
                               "(free_reserve_bytes), but 1.0 MiB are left of the quota of user "
                               "1000; free space or lower keep_last");

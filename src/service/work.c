@@ -222,13 +222,12 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
     room.file_no = head.file_no;
     room.need = crn_engine_estimate(job->engine, load->sources, load->nsources);
     do {
-        rc = crn_flush_room_wait(&room, ei);
+        rc = crn_room_wait(&room, ei);
         if (rc != CAIRN_OK)
             break;
         rc = crn_engine_write(job->engine, &st, &head, load->sources, load->nsources, &fetcher, ret,
                               &stats, ei);
-    } while (rc == CAIRN_ENOSPC && crn_engine_lacks_room(job->engine) &&
-             crn_flush_room_retry(&room, ei));
+    } while (rc == CAIRN_ENOSPC && crn_engine_lacks_room(job->engine) && crn_room_retry(&room, ei));
     if (crn_job_check_arenas(job, &torn) != CAIRN_OK)
         rc = drop_torn(job, w, &st, rc == CAIRN_OK ? ret : NULL, &stats, &torn, ei);
     if (rc == CAIRN_OK) {

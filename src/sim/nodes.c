@@ -367,7 +367,7 @@ static cairn_err nodes_handle(struct world *w, struct event *ev, struct crn_erri
         if (n->core == NULL || ev->life != n->life)
             return CAIRN_OK;
         if (n->is_adopted)
-            crn_restart_adopt(w, ev->node);
+            crn_nodes_restart_adopt(w, ev->node);
         crn_node_tick(n->core, w->now_ns);
         crn_shell_act(w, ev->node);
         (void)crn_world_at(w, w->now_ns + SECOND, EV_TICK, ev->node);
@@ -401,17 +401,17 @@ static cairn_err nodes_handle(struct world *w, struct event *ev, struct crn_erri
         n->is_dead = n->is_lost;
         return CAIRN_OK;
     case EV_STOP:
-        crn_restart_stop(w);
+        crn_nodes_restart_stop(w);
         return CAIRN_OK;
     case EV_REOPEN:
-        return crn_restart_open(w, ei);
+        return crn_nodes_restart_open(w, ei);
     case EV_ADOPT:
         if (ev->life == n->life)
-            crn_restart_adopt(w, ev->node);
+            crn_nodes_restart_adopt(w, ev->node);
         return CAIRN_OK;
     case EV_REJOIN:
         if (ev->life == n->life)
-            crn_restart_rejoin(w, ev->rank);
+            crn_nodes_restart_rejoin(w, ev->rank);
         return CAIRN_OK;
     }
     return CAIRN_OK;
@@ -457,7 +457,7 @@ static void nodes_strike(struct world *w)
         w->nodes[node].fails = 1;
         return;
     case CRN_STRIKE_RESTART:
-        crn_restart_stop(w);
+        crn_nodes_restart_stop(w);
         (void)crn_world_at(w, w->now_ns + SECOND, EV_REOPEN, node);
         return;
     default:
@@ -502,7 +502,7 @@ cairn_err crn_nodes_run(const struct crn_nodes *setup, struct crn_nodes_result *
         if (ret->events == setup->strike_at)
             nodes_strike(&w);
         if (w.now_ns > latest_end(&w) && ev->kind != EV_CAPTURE)
-            crn_check_late(&w);
+            crn_nodes_check_late(&w);
         rc = nodes_handle(&w, ev, ei);
         end_if_done(&w, ev->node);
         event_free(ev);
@@ -512,7 +512,7 @@ cairn_err crn_nodes_run(const struct crn_nodes *setup, struct crn_nodes_result *
     if (rc == CAIRN_OK && w.is_out_of_memory)
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u nodes", w.set.nodes);
     if (rc == CAIRN_OK)
-        crn_check_end(&w);
+        crn_nodes_check_end(&w);
     ret->nodes = w.set.nodes;
     ret->files = w.nfiles;
     ret->versions = w.nversions;

@@ -25,13 +25,13 @@ static void check_data(struct world *w, uint64_t seq)
     }
 }
 
-void crn_check_commit(struct world *w, uint64_t seq)
+void crn_nodes_check_commit(struct world *w, uint64_t seq)
 {
     w->version[seq - 1].is_committed = 1;
     check_data(w, seq);
 }
 
-void crn_check_protected(struct world *w, uint64_t seq)
+void crn_nodes_check_protected(struct world *w, uint64_t seq)
 {
     uint32_t i;
 
@@ -69,7 +69,7 @@ static void check_superseded(struct world *w, uint64_t seq, uint64_t newer)
 
 /* Dead ranks fail what they have not captured, and nothing else. A dead or unreachable service also
  * fails what all ranks have captured. */
-void crn_check_failure(struct world *w, uint64_t seq, const struct crn_errinfo *error)
+void crn_nodes_check_failure(struct world *w, uint64_t seq, const struct crn_errinfo *error)
 {
     uint64_t newer = superseded_by(error);
     uint32_t i;
@@ -86,7 +86,7 @@ void crn_check_failure(struct world *w, uint64_t seq, const struct crn_errinfo *
                       error->msg);
 }
 
-void crn_check_removal(struct world *w, uint32_t node, uint64_t seq)
+void crn_nodes_check_removal(struct world *w, uint32_t node, uint64_t seq)
 {
     if (w->version[seq - 1].is_committed)
         crn_world_problem(w, "node %u removed its file of version %llu, which is committed", node,
@@ -171,7 +171,7 @@ static void check_rebuildable(struct world *w, uint64_t seq)
 }
 
 /* Something is still in flight. */
-void crn_check_late(struct world *w)
+void crn_nodes_check_late(struct world *w)
 {
     const struct crn_item *item;
     uint32_t i;
@@ -196,7 +196,7 @@ void crn_check_late(struct world *w)
     }
 }
 
-void crn_check_end(struct world *w)
+void crn_nodes_check_end(struct world *w)
 {
     uint32_t i, v;
 

@@ -203,7 +203,7 @@ void crn_rank_to_service(struct world *w, const struct event *ev)
     if (ev->packet == NULL) {
         crn_node_left(n->core, w->now_ns, r->local, ev->flag);
     } else if (crn_msg_decode(ev->packet, ev->bytes, &m, &ei) == CAIRN_OK) {
-        if (m.type != CRN_MSG_CAPTURED || crn_restart_is_news(w, ev->rank, m.seq))
+        if (m.type != CRN_MSG_CAPTURED || crn_nodes_restart_is_news(w, ev->rank, m.seq))
             crn_node_from_rank(n->core, w->now_ns, r->local, MAX_VERSIONS, &m);
         crn_msg_free(&m);
     } else {

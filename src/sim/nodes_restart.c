@@ -14,11 +14,11 @@ static void restart_commits(struct world *w)
 
         if (ev->kind == EV_RESULT && ev->action.work == CRN_WORK_COMMIT && ev->flag == 0 &&
             ev->life == w->nodes[ev->node].life && crn_world_chance(w, 0.5))
-            crn_check_commit(w, ev->action.item->seq);
+            crn_nodes_check_commit(w, ev->action.item->seq);
     }
 }
 
-void crn_restart_stop(struct world *w)
+void crn_nodes_restart_stop(struct world *w)
 {
     uint32_t i;
 
@@ -59,7 +59,7 @@ static uint64_t newest_slot(const struct world *w, const struct rank *r)
     return v;
 }
 
-cairn_err crn_restart_open(struct world *w, struct crn_errinfo *ei)
+cairn_err crn_nodes_restart_open(struct world *w, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
     uint32_t i;
@@ -95,7 +95,7 @@ static void restart_report(const struct rank *r, uint64_t seq, struct crn_msg *r
 }
 
 /* The state of a capture whose end the core does not know any more; 1: the core shall hear of it. */
-int crn_restart_is_news(struct world *w, uint32_t rank, uint64_t seq)
+int crn_nodes_restart_is_news(struct world *w, uint32_t rank, uint64_t seq)
 {
     const struct rank *r = &w->ranks[rank];
     const struct capture *c = &r->capture[seq - 1];
@@ -128,7 +128,7 @@ static void adopt_rank(struct world *w, uint32_t rank)
     uint32_t v;
 
     for (v = 1; v <= w->nversions; v++) {
-        if (r->capture[v - 1].slot != SLOT_WRITTEN || !crn_restart_is_news(w, rank, v))
+        if (r->capture[v - 1].slot != SLOT_WRITTEN || !crn_nodes_restart_is_news(w, rank, v))
             continue;
         restart_report(r, v, &m);
         crn_node_from_rank(core, w->now_ns, r->local, MAX_VERSIONS, &m);
@@ -138,7 +138,7 @@ static void adopt_rank(struct world *w, uint32_t rank)
 
 /* The captures of ranks that have not joined yet; then, ranks that died or left without joining,
  * which are found by their locks. */
-void crn_restart_adopt(struct world *w, uint32_t node)
+void crn_nodes_restart_adopt(struct world *w, uint32_t node)
 {
     struct sim_node *n = &w->nodes[node];
     uint32_t i;
@@ -158,7 +158,7 @@ void crn_restart_adopt(struct world *w, uint32_t node)
 }
 
 /* The slots tell the rank what the dead service had decided; the rest it reports once more. */
-void crn_restart_rejoin(struct world *w, uint32_t rank)
+void crn_nodes_restart_rejoin(struct world *w, uint32_t rank)
 {
     struct rank *r = &w->ranks[rank];
     struct crn_msg m;

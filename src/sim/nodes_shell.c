@@ -186,7 +186,7 @@ static void remove_data(struct world *w, uint32_t node, const struct crn_item *i
         (is_cut_off && w->set.bug != CRN_BUG_REMOVED))
         return;
     d->is_removed = 1;
-    crn_check_removal(w, node, item->seq);
+    crn_nodes_check_removal(w, node, item->seq);
 }
 
 static void make_local(struct world *w, uint32_t node, struct crn_item *item, int is_ok)
@@ -258,7 +258,7 @@ static cairn_err nodes_shell_work(struct world *w, uint32_t node, const struct c
     if (a->work == CRN_WORK_FLUSH)
         return nodes_shell_flush(w, node, item, e);
     if (a->work == CRN_WORK_COMMIT)
-        crn_check_commit(w, item->seq);
+        crn_nodes_check_commit(w, item->seq);
     return CAIRN_OK;
 }
 
@@ -368,7 +368,7 @@ static void shell_act_one(struct world *w, uint32_t node, struct crn_action *a)
         if (a->msg.type == CRN_MSG_RANK_DIED && w->set.bug == CRN_BUG_DEATH)
             a->msg.seq = 0;
         if (a->msg.type == CRN_MSG_LEVEL && a->msg.level.level == CAIRN_PROTECTED)
-            crn_check_protected(w, a->msg.seq);
+            crn_nodes_check_protected(w, a->msg.seq);
         shell_send(w, node, a->first, a->end, &a->msg);
         return;
     case CRN_ACT_TELL:
@@ -390,7 +390,7 @@ static void shell_act_one(struct world *w, uint32_t node, struct crn_action *a)
         if (w->version[a->item->seq - 1].is_ended++ != 0)
             crn_world_problem(w, "checkpoint %llu was decided twice",
                               (unsigned long long)a->item->seq);
-        crn_check_failure(w, a->item->seq, &a->msg.end.error);
+        crn_nodes_check_failure(w, a->item->seq, &a->msg.end.error);
         return;
     case CRN_ACT_SETTLE:
         nodes_shell_settle(w, node, a);

@@ -153,18 +153,18 @@ void crn_rank_resume(struct world *w, uint32_t rank); /* it is connected to a ne
 struct crn_msg crn_rank_message(enum crn_msg_type type, uint64_t seq, uint64_t created_ns);
 
 /* nodes_restart.c */
-void crn_restart_stop(struct world *w);
-CAIRN_CHECKED cairn_err crn_restart_open(struct world *w, struct crn_errinfo *ei);
-int crn_restart_is_news(struct world *w, uint32_t rank, uint64_t seq);
-void crn_restart_adopt(struct world *w, uint32_t node);
-void crn_restart_rejoin(struct world *w, uint32_t rank);
+void crn_nodes_restart_stop(struct world *w);
+CAIRN_CHECKED cairn_err crn_nodes_restart_open(struct world *w, struct crn_errinfo *ei);
+int crn_nodes_restart_is_news(struct world *w, uint32_t rank, uint64_t seq);
+void crn_nodes_restart_adopt(struct world *w, uint32_t node);
+void crn_nodes_restart_rejoin(struct world *w, uint32_t rank);
 
 /* nodes_check.c */
-void crn_check_commit(struct world *w, uint64_t seq);
-void crn_check_protected(struct world *w, uint64_t seq);
-void crn_check_failure(struct world *w, uint64_t seq, const struct crn_errinfo *error);
-void crn_check_removal(struct world *w, uint32_t node, uint64_t seq);
-void crn_check_late(struct world *w);
-void crn_check_end(struct world *w);
+void crn_nodes_check_commit(struct world *w, uint64_t seq);
+void crn_nodes_check_protected(struct world *w, uint64_t seq);
+void crn_nodes_check_failure(struct world *w, uint64_t seq, const struct crn_errinfo *error);
+void crn_nodes_check_removal(struct world *w, uint32_t node, uint64_t seq);
+void crn_nodes_check_late(struct world *w);
+void crn_nodes_check_end(struct world *w);
 
 #endif

@@ -227,8 +227,8 @@ cairn_err crn_base_chain_load(const struct crn_fs *fs, int dfd, const struct crn
     return CAIRN_OK;
 }
 
-cairn_err crn_chain_encode(const struct crn_base_chain *c, struct crn_buf *buf,
-                           struct crn_errinfo *ei)
+cairn_err crn_base_chain_encode(const struct crn_base_chain *c, struct crn_buf *buf,
+                                struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
     uint32_t i;
@@ -244,8 +244,8 @@ cairn_err crn_chain_encode(const struct crn_base_chain *c, struct crn_buf *buf,
     return rc;
 }
 
-cairn_err crn_chain_decode(struct crn_view *v, const struct crn_index *x, const char *what,
-                           struct crn_base_chain **ret, struct crn_errinfo *ei)
+cairn_err crn_base_chain_decode(struct crn_view *v, const struct crn_index *x, const char *what,
+                                struct crn_base_chain **ret, struct crn_errinfo *ei)
 {
     struct crn_base_chain *c = NULL;
     cairn_err rc;

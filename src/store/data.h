@@ -47,11 +47,11 @@ CAIRN_CHECKED cairn_err crn_base_chain_load(const struct crn_fs *fs, int dfd,
                                             const struct crn_index *x, const char *what,
                                             struct crn_base_chain **ret, struct crn_errinfo *ei);
 /* The same as bytes, for processes that have x and should not read the bases' indexes again. */
-CAIRN_CHECKED cairn_err crn_chain_encode(const struct crn_base_chain *c, struct crn_buf *buf,
-                                         struct crn_errinfo *ei);
-CAIRN_CHECKED cairn_err crn_chain_decode(struct crn_view *v, const struct crn_index *x,
-                                         const char *what, struct crn_base_chain **ret,
-                                         struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_base_chain_encode(const struct crn_base_chain *c, struct crn_buf *buf,
+                                              struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_base_chain_decode(struct crn_view *v, const struct crn_index *x,
+                                              const char *what, struct crn_base_chain **ret,
+                                              struct crn_errinfo *ei);
 
 /* The size of a chunk of an extent: at most chunk_bytes. */
 size_t crn_data_chunk_bytes(const struct crn_index *x, const struct crn_extent *e, uint64_t chunk);

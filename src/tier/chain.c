@@ -24,18 +24,18 @@ static void chain_settle(struct crn_chain *c, struct object *o)
     for (t = 0; t <= c->last; t++)
         if (c->tier[t].is_lost && crn_life_is_whole(o->at[t].state) && o->at[t].readers == 0)
             crn_stay_end(c, o, t, CRN_LIFE_LOST);
-    crn_object_unhold(c, o);
+    crn_chain_object_unhold(c, o);
     if (o->is_discarded)
-        crn_object_drop(c, o);
-    crn_object_requeue(c, o);
+        crn_chain_object_drop(c, o);
+    crn_chain_object_requeue(c, o);
     crn_hint_touch(c, o);
-    if (!o->is_discarded && o->bytes > 0 && !o->is_lost && !crn_object_is_here(c, o)) {
+    if (!o->is_discarded && o->bytes > 0 && !o->is_lost && !crn_chain_object_is_here(c, o)) {
         o->is_lost = 1;
         o->is_lost_told = 0;
         c->nlost++;
         c->lost_at = 0;
     }
-    crn_object_forget_if_empty(c, o);
+    crn_chain_object_forget_if_empty(c, o);
 }
 
 /* Captures and reads. -------------------------------------------------------------------------- */
@@ -76,25 +76,25 @@ cairn_err crn_chain_write(struct crn_chain *c, uint64_t key, uint64_t bytes, int
     cairn_err rc;
     int t;
 
-    rc = crn_object_make(c, key, &o, ei);
+    rc = crn_chain_object_make(c, key, &o, ei);
     if (rc != CAIRN_OK)
         return rc;
-    if (crn_object_is_here(c, o))
+    if (crn_chain_object_is_here(c, o))
         return crn_fail(ei, CAIRN_EINVAL, 0, "checkpoint %" PRIu64 " is in the tier cache already",
                         key);
     crn_chain_give_up(c);
     o->bytes = bytes != 0 ? bytes : 1;
     o->first = first;
-    r = crn_room_need(c, o, first, WHO_WRITE, now_ns, &t);
+    r = crn_chain_room_need(c, o, first, WHO_WRITE, now_ns, &t);
     if (r == ROOM_MADE) {
-        crn_object_unlose(c, o);
+        crn_chain_object_unlose(c, o);
         o->is_discarded = 0;
         chain_describe(ret, o, CRN_APP, t, now_ns);
         ret->bytes = bytes;
         return CAIRN_OK;
     }
     o->bytes = 0;
-    crn_object_forget_if_empty(c, o);
+    crn_chain_object_forget_if_empty(c, o);
     if (r == ROOM_WAIT)
         return crn_fail(ei, CAIRN_EBUSY, 0, "no space on the tiers until a flush ends");
     return no_room(c, bytes, ei);
@@ -111,7 +111,7 @@ void crn_chain_give_up(struct crn_chain *c)
 cairn_err crn_chain_read(struct crn_chain *c, uint64_t key, int64_t now_ns,
                          struct crn_tier_transfer *ret, struct crn_errinfo *ei)
 {
-    struct object *o = crn_object_find(c, key);
+    struct object *o = crn_chain_object_find(c, key);
     int t;
 
     if (o == NULL || o->is_discarded || (o->bytes == 0 && !o->is_lost))
@@ -135,7 +135,7 @@ cairn_err crn_chain_read(struct crn_chain *c, uint64_t key, int64_t now_ns,
         s->used = ++c->tick;
         return CAIRN_OK;
     }
-    if (crn_object_is_here(c, o))
+    if (crn_chain_object_is_here(c, o))
         return crn_fail(ei, CAIRN_EBUSY, 0, "the checkpoint is being written");
     return crn_fail(ei, CAIRN_EDAMAGED, 0,
                     "checkpoint %" PRIu64 " was lost with the tier that held it", key);
@@ -176,19 +176,19 @@ static void note_failure(struct crn_chain *c, struct object *o, cairn_err rc, in
 {
     if (rc == CAIRN_OK) {
         o->pause_ns = 0;
-        crn_object_note_retry(c, o, 0);
+        crn_chain_object_note_retry(c, o, 0);
         return;
     }
     o->pause_ns = o->pause_ns == 0 || rc == CAIRN_EBUSY ? RETRY_NS : 2 * o->pause_ns;
     if (o->pause_ns > RETRY_MAX)
         o->pause_ns = RETRY_MAX;
-    crn_object_note_retry(c, o, now_ns + o->pause_ns);
+    crn_chain_object_note_retry(c, o, now_ns + o->pause_ns);
 }
 
 cairn_err crn_chain_done(struct crn_chain *c, const struct crn_tier_transfer *t, cairn_err rc,
                          int64_t now_ns)
 {
-    struct object *o = crn_object_find(c, t->key);
+    struct object *o = crn_chain_object_find(c, t->key);
 
     assert(o != NULL);
     if (rc == CAIRN_OK && t->to != CRN_APP && c->tier[t->to].is_lost)
@@ -204,7 +204,7 @@ cairn_err crn_chain_done(struct crn_chain *c, const struct crn_tier_transfer *t,
         end_source(c, o, t, rc);
     if (t->to == CRN_APP && rc == CAIRN_OK && c->opt.discard_consumed && o->nhints == 0)
         o->is_discarded = 1;
-    if (t->from == CRN_APP && !crn_object_is_here(c, o))
+    if (t->from == CRN_APP && !crn_chain_object_is_here(c, o))
         o->bytes = 0; /* never written: the caller may retry */
     chain_settle(c, o);
     return rc;
@@ -275,12 +275,12 @@ int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_tie
         o = crn_chain_wants_down(c, tier) ? next_flush(c, tier, now_ns) : NULL;
         if (o == NULL)
             return 0;
-        is_wished = crn_object_is_wished(c, o, tier);
-        r = is_wished ? crn_room_find(c, o, tier + 1, WHO_WISH, now_ns, &t)
-                      : crn_room_need(c, o, tier + 1, WHO_DOWN, now_ns, &t);
+        is_wished = crn_chain_object_is_wished(c, o, tier);
+        r = is_wished ? crn_chain_room_find(c, o, tier + 1, WHO_WISH, now_ns, &t)
+                      : crn_chain_room_need(c, o, tier + 1, WHO_DOWN, now_ns, &t);
         if (r != ROOM_MADE && is_wished) {
             o->at[tier].is_declined = 1;
-            crn_object_requeue(c, o);
+            crn_chain_object_requeue(c, o);
         }
     } while (r != ROOM_MADE && is_wished);
     from->is_stuck = r != ROOM_MADE;
@@ -295,12 +295,12 @@ int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_tie
 
 void crn_chain_flushed(struct crn_chain *c, uint64_t key)
 {
-    struct object *o = crn_object_find(c, key);
+    struct object *o = crn_chain_object_find(c, key);
     int64_t now_ns = 0;
 
     if (o == NULL || !c->tier[c->last].opt.is_external || o->at[c->last].state != CRN_LIFE_INIT)
         return;
-    if (crn_room_make(c, o, c->last, WHO_DOWN, CRN_LIFE_WRITE_BEGIN, now_ns) == ROOM_MADE)
+    if (crn_chain_room_make(c, o, c->last, WHO_DOWN, CRN_LIFE_WRITE_BEGIN, now_ns) == ROOM_MADE)
         crn_stay_move(o, c->last, CRN_LIFE_WRITE_END);
     chain_settle(c, o);
 }
@@ -309,7 +309,7 @@ void crn_chain_flushed(struct crn_chain *c, uint64_t key)
 
 void crn_chain_skip(struct crn_chain *c, uint64_t key)
 {
-    struct object *o = crn_object_find(c, key);
+    struct object *o = crn_chain_object_find(c, key);
 
     if (o == NULL)
         return;
@@ -321,7 +321,7 @@ void crn_chain_skip(struct crn_chain *c, uint64_t key)
 
 void crn_chain_unhint(struct crn_chain *c, uint64_t key)
 {
-    struct object *o = crn_object_find(c, key);
+    struct object *o = crn_chain_object_find(c, key);
 
     if (o == NULL)
         return;
@@ -331,13 +331,13 @@ void crn_chain_unhint(struct crn_chain *c, uint64_t key)
 
 void crn_chain_forget(struct crn_chain *c, uint64_t key)
 {
-    struct object *o = crn_object_find(c, key);
+    struct object *o = crn_chain_object_find(c, key);
 
     if (o == NULL)
         return;
     crn_hint_drop_all(c, o);
     o->is_discarded = 1;
-    crn_object_unlose(c, o);
+    crn_chain_object_unlose(c, o);
     chain_settle(c, o);
 }
 
@@ -347,14 +347,14 @@ cairn_err crn_chain_adopt(struct crn_chain *c, uint64_t key, uint64_t bytes, int
     struct object *o;
     cairn_err rc;
 
-    rc = crn_object_make(c, key, &o, ei);
-    if (rc != CAIRN_OK || crn_object_is_here(c, o))
+    rc = crn_chain_object_make(c, key, &o, ei);
+    if (rc != CAIRN_OK || crn_chain_object_is_here(c, o))
         return rc;
     o->bytes = bytes != 0 ? bytes : 1;
     o->first = first;
-    if (crn_room_make(c, o, c->last, WHO_WRITE, CRN_LIFE_WRITE_BEGIN, 0) != ROOM_MADE) {
+    if (crn_chain_room_make(c, o, c->last, WHO_WRITE, CRN_LIFE_WRITE_BEGIN, 0) != ROOM_MADE) {
         o->bytes = 0;
-        crn_object_forget_if_empty(c, o);
+        crn_chain_object_forget_if_empty(c, o);
         return crn_fail(ei, CAIRN_ENOSPC, 0, "the last tier has no space");
     }
     crn_stay_move(o, c->last, CRN_LIFE_WRITE_END);
@@ -373,12 +373,12 @@ cairn_err crn_chain_import(struct crn_chain *c, uint64_t key, uint64_t bytes, in
 
     rc = crn_space_reserve(&t->space, ei);
     if (rc == CAIRN_OK)
-        rc = crn_object_make(c, key, &o, ei);
+        rc = crn_chain_object_make(c, key, &o, ei);
     if (rc != CAIRN_OK)
         return rc;
     gap = offset < t->space.capacity ? &t->space.f[crn_space_at(&t->space, offset)] : NULL;
-    if (gap == NULL || gap->owner != NULL || crn_object_is_here(c, o)) {
-        crn_object_forget_if_empty(c, o);
+    if (gap == NULL || gap->owner != NULL || crn_chain_object_is_here(c, o)) {
+        crn_chain_object_forget_if_empty(c, o);
         return crn_fail(ei, CAIRN_EINVAL, 0, "checkpoint %" PRIu64 " is not there", key);
     }
     if (size > gap->offset + gap->bytes - offset)
@@ -469,7 +469,7 @@ uint64_t crn_chain_work(const struct crn_chain *c)
 
 enum crn_life crn_chain_state(const struct crn_chain *c, uint64_t key, int tier)
 {
-    const struct object *o = crn_object_find(c, key);
+    const struct object *o = crn_chain_object_find(c, key);
 
     return o != NULL ? o->at[tier].state : CRN_LIFE_INIT;
 }

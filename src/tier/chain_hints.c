@@ -131,7 +131,7 @@ cairn_err crn_chain_hint(struct crn_chain *c, uint64_t key, struct crn_errinfo *
     h = calloc(1, sizeof(*h));
     if (h == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a prefetch hint");
-    rc = crn_object_make(c, key, &o, ei);
+    rc = crn_chain_object_make(c, key, &o, ei);
     if (rc != CAIRN_OK) {
         free(h);
         return rc;
@@ -144,10 +144,10 @@ cairn_err crn_chain_hint(struct crn_chain *c, uint64_t key, struct crn_errinfo *
     c->nhints++;
     *(o->last != NULL ? &o->last->same_next : &o->hint) = h;
     o->last = h;
-    c->nmissing += o->nhints++ == 0 && !crn_object_is_here(c, o);
+    c->nmissing += o->nhints++ == 0 && !crn_chain_object_is_here(c, o);
     crn_hint_touch(c, o);
     crn_hint_note_held(c, o);
-    crn_object_requeue(c, o);
+    crn_chain_object_requeue(c, o);
     return CAIRN_OK;
 }
 
@@ -188,10 +188,10 @@ static void drop_missing(struct crn_chain *c, uint64_t before)
         struct object *missing = h->o;
 
         c->work++;
-        if (h == missing->hint && !crn_object_is_here(c, missing)) {
+        if (h == missing->hint && !crn_chain_object_is_here(c, missing)) {
             c->nmissing -= missing->nhints == 1;
             chain_hints_take(c, missing);
-            crn_object_forget_if_empty(c, missing);
+            crn_chain_object_forget_if_empty(c, missing);
         }
         h = next;
     }
@@ -202,17 +202,17 @@ void crn_hint_take(struct crn_chain *c, struct object *o)
     if (o->nhints == 0)
         return;
     drop_missing(c, o->hint->seq);
-    c->nmissing -= o->nhints == 1 && !crn_object_is_here(c, o);
+    c->nmissing -= o->nhints == 1 && !crn_chain_object_is_here(c, o);
     chain_hints_take(c, o);
-    crn_object_requeue(c, o); /* its optional copy is no longer useful */
+    crn_chain_object_requeue(c, o); /* its optional copy is no longer useful */
 }
 
 void crn_hint_drop_all(struct crn_chain *c, struct object *o)
 {
-    c->nmissing -= o->nhints > 0 && !crn_object_is_here(c, o);
+    c->nmissing -= o->nhints > 0 && !crn_chain_object_is_here(c, o);
     while (o->nhints > 0)
         chain_hints_take(c, o);
-    crn_object_requeue(c, o);
+    crn_chain_object_requeue(c, o);
 }
 
 /* What hints mean. ----------------------------------------------------------------------------- */
@@ -276,8 +276,8 @@ static enum step chain_hints_step(struct crn_chain *c, struct object *o, int tie
     if (crn_life_is_whole(o->at[tier].state)) {
         crn_stay_move(o, tier, CRN_LIFE_HOLD);
         crn_hint_note_held(c, o);
-        crn_object_unhold(c, o); /* slower tiers no longer need to hold it */
-        crn_object_requeue(c, o);
+        crn_chain_object_unhold(c, o); /* slower tiers no longer need to hold it */
+        crn_chain_object_requeue(c, o);
         return STEP_ON;
     }
     for (t = 0; t <= tier; t++)
@@ -287,8 +287,9 @@ static enum step chain_hints_step(struct crn_chain *c, struct object *o, int tie
         return STEP_ON;
     if (source < 0 || !crn_life_is_whole(o->at[source].state))
         return STEP_STOP; /* a slower link must bring it closer first */
-    return crn_room_make(c, o, tier, WHO_UP, CRN_LIFE_READ_BEGIN, now_ns) == ROOM_MADE ? STEP_COPY
-                                                                                       : STEP_STOP;
+    return crn_chain_room_make(c, o, tier, WHO_UP, CRN_LIFE_READ_BEGIN, now_ns) == ROOM_MADE
+               ? STEP_COPY
+               : STEP_STOP;
 }
 
 int crn_chain_wants_up(const struct crn_chain *c, int tier)
@@ -317,7 +318,7 @@ static struct object *next_up(struct crn_chain *c, int tier, int64_t now_ns)
         o = h->o;
         c->work++;
         if (!o->is_discarded && !o->is_lost && o->hint == h) {
-            if (!crn_object_is_here(c, o))
+            if (!crn_chain_object_is_here(c, o))
                 return NULL; /* not written yet: later hints must wait for it */
             s = chain_hints_step(c, o, tier, now_ns);
         }

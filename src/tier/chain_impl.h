@@ -107,14 +107,15 @@ struct crn_chain {
 };
 
 /* chain_object.c */
-struct object *crn_object_find(const struct crn_chain *c, uint64_t key);
-CAIRN_CHECKED cairn_err crn_object_make(struct crn_chain *c, uint64_t key, struct object **ret,
-                                        struct crn_errinfo *ei);
-void crn_object_forget_if_empty(struct crn_chain *c, struct object *o);
-void crn_object_unlose(struct crn_chain *c, struct object *o); /* no longer lost, or given up */
-int crn_object_is_here(const struct crn_chain *c, const struct object *o); /* on some tier */
+struct object *crn_chain_object_find(const struct crn_chain *c, uint64_t key);
+CAIRN_CHECKED cairn_err crn_chain_object_make(struct crn_chain *c, uint64_t key,
+                                              struct object **ret, struct crn_errinfo *ei);
+void crn_chain_object_forget_if_empty(struct crn_chain *c, struct object *o);
+void crn_chain_object_unlose(struct crn_chain *c,
+                             struct object *o); /* no longer lost, or given up */
+int crn_chain_object_is_here(const struct crn_chain *c, const struct object *o); /* on some tier */
 /* Its last background copy failed: no retry before retry_ns. 0: clears the failure. */
-void crn_object_note_retry(struct crn_chain *c, struct object *o, int64_t retry_ns);
+void crn_chain_object_note_retry(struct crn_chain *c, struct object *o, int64_t retry_ns);
 /* The next slower tier that is not lost; -1. */
 int crn_chain_below(const struct crn_chain *c, int tier);
 int crn_chain_has_copy_below(const struct crn_chain *c, const struct object *o, int tier);
@@ -126,33 +127,33 @@ void crn_stay_begin(struct crn_chain *c, struct object *o, int tier, enum crn_li
                     uint64_t offset, uint64_t bytes);
 /* Ends unjustified holds: no copy towards the application is in flight, and either no hint is left
  * or a faster tier holds it. */
-void crn_object_unhold(struct crn_chain *c, struct object *o);
+void crn_chain_object_unhold(struct crn_chain *c, struct object *o);
 /* Ends a stay by EVICT, DISCARD, FAIL or LOST. */
 void crn_stay_end(struct crn_chain *c, struct object *o, int tier, enum crn_life_event event);
 /* Holds it on a tier for a copy towards the application that begins now. */
 void crn_stay_take(struct crn_chain *c, struct object *o, int tier);
 /* Is a copy on the next slower tier useful, although a still slower tier has one? A checkpoint that
  * will be read again is faster to read from an is_behind tier than from an external one. */
-int crn_object_is_wished(const struct crn_chain *c, const struct object *o, int tier);
+int crn_chain_object_is_wished(const struct crn_chain *c, const struct object *o, int tier);
 /* Updates its places in the queues of pending flushes to match its copies. */
-void crn_object_requeue(struct crn_chain *c, struct object *o);
-void crn_object_drop(struct crn_chain *c, struct object *o); /* unused discarded copies */
+void crn_chain_object_requeue(struct crn_chain *c, struct object *o);
+void crn_chain_object_drop(struct crn_chain *c, struct object *o); /* unused discarded copies */
 
 /* chain_room.c */
 enum room { ROOM_MADE, ROOM_WAIT, ROOM_NONE };
 /* Makes space for an object on a tier: evicts what must go and begins the stay (event). */
-enum room crn_room_make(struct crn_chain *c, struct object *o, int tier, enum who who,
-                        enum crn_life_event event, int64_t now_ns);
+enum room crn_chain_room_make(struct crn_chain *c, struct object *o, int tier, enum who who,
+                              enum crn_life_event event, int64_t now_ns);
 int crn_chain_takes_captures(const struct tier *t);
 /* Makes space on the first suitable tier from first on: *ret_to. An is_behind tier takes only
  * copies from the tier just above it. */
-enum room crn_room_find(struct crn_chain *c, struct object *o, int first, enum who who,
-                        int64_t now_ns, int *ret_to);
+enum room crn_chain_room_find(struct crn_chain *c, struct object *o, int first, enum who who,
+                              int64_t now_ns, int *ret_to);
 /* The same if only hinted checkpoints block the space: the holds of those that will be read last
  * end, one by one. A new checkpoint must leave a volatile tier, and an application that waits for
  * that does not read. */
-enum room crn_room_need(struct crn_chain *c, struct object *o, int first, enum who who,
-                        int64_t now_ns, int *ret_to);
+enum room crn_chain_room_need(struct crn_chain *c, struct object *o, int first, enum who who,
+                              int64_t now_ns, int *ret_to);
 void crn_chain_link_begin(struct chain_link *l, const struct crn_tier_transfer *t);
 void crn_chain_link_end(struct chain_link *l, const struct crn_tier_transfer *t, cairn_err rc,
                         int64_t now_ns);

@@ -19,7 +19,7 @@ static void read_any(struct world_world *w, uint64_t key)
         assert_true(rc == CAIRN_OK || rc == CAIRN_ENOENT);
     if (rc != CAIRN_ENOENT)
         return;
-    o = crn_object_find(w->c, key);
+    o = crn_chain_object_find(w->c, key);
     w->is_gone[key] = o == NULL || o->is_discarded;
 }
 
@@ -52,9 +52,9 @@ static void random_step(struct world_world *w)
     check_holds(w);
     /* A key may be reused once it is gone everywhere. */
     if (w->is_gone[key] && !crn_life_is_whole(crn_chain_state(w->c, key, w->ntiers - 1))) {
-        const struct object *o = crn_object_find(w->c, key);
+        const struct object *o = crn_chain_object_find(w->c, key);
 
-        if (o == NULL || !crn_object_is_here(w->c, o))
+        if (o == NULL || !crn_chain_object_is_here(w->c, o))
             w->bytes[key] = 0, w->is_gone[key] = 0;
     }
 }

@@ -15,7 +15,7 @@ static size_t slot_of(uint64_t key, size_t nhash)
     return (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (nhash - 1);
 }
 
-struct object *crn_object_find(const struct crn_chain *c, uint64_t key)
+struct object *crn_chain_object_find(const struct crn_chain *c, uint64_t key)
 {
     struct object *o = c->hash[slot_of(key, c->nhash)];
 
@@ -47,10 +47,10 @@ static void grow_hash(struct crn_chain *c)
     c->lost_at = 0;
 }
 
-cairn_err crn_object_make(struct crn_chain *c, uint64_t key, struct object **ret,
-                          struct crn_errinfo *ei)
+cairn_err crn_chain_object_make(struct crn_chain *c, uint64_t key, struct object **ret,
+                                struct crn_errinfo *ei)
 {
-    struct object *o = crn_object_find(c, key);
+    struct object *o = crn_chain_object_find(c, key);
     struct object **slot;
 
     if (o == NULL) {
@@ -69,7 +69,7 @@ cairn_err crn_object_make(struct crn_chain *c, uint64_t key, struct object **ret
     return CAIRN_OK;
 }
 
-int crn_object_is_here(const struct crn_chain *c, const struct object *o)
+int crn_chain_object_is_here(const struct crn_chain *c, const struct object *o)
 {
     int t;
 
@@ -79,27 +79,27 @@ int crn_object_is_here(const struct crn_chain *c, const struct object *o)
     return 0;
 }
 
-void crn_object_forget_if_empty(struct crn_chain *c, struct object *o)
+void crn_chain_object_forget_if_empty(struct crn_chain *c, struct object *o)
 {
     struct object **p = &c->hash[slot_of(o->key, c->nhash)];
 
-    if (crn_object_is_here(c, o) || o->nhints > 0 || o->is_lost)
+    if (crn_chain_object_is_here(c, o) || o->nhints > 0 || o->is_lost)
         return;
     while (*p != o)
         p = &(*p)->hash_next;
     *p = o->hash_next;
     c->nobjects--;
-    crn_object_note_retry(c, o, 0);
+    crn_chain_object_note_retry(c, o, 0);
     free(o);
 }
 
-void crn_object_unlose(struct crn_chain *c, struct object *o)
+void crn_chain_object_unlose(struct crn_chain *c, struct object *o)
 {
     c->nlost -= o->is_lost && !o->is_lost_told;
     o->is_lost = 0;
 }
 
-void crn_object_note_retry(struct crn_chain *c, struct object *o, int64_t retry_ns)
+void crn_chain_object_note_retry(struct crn_chain *c, struct object *o, int64_t retry_ns)
 {
     if (o->retry_ns == 0 && retry_ns != 0) {
         o->failed_next = c->failed;
@@ -160,7 +160,7 @@ void crn_stay_begin(struct crn_chain *c, struct object *o, int tier, enum crn_li
 {
     struct stay *s = &o->at[tier];
 
-    c->nmissing -= o->nhints > 0 && !crn_object_is_here(c, o);
+    c->nmissing -= o->nhints > 0 && !crn_chain_object_is_here(c, o);
     if (c->tier[tier].opt.is_external)
         c->tier[tier].space.used += bytes; /* an external tier has no fragments */
     else
@@ -172,7 +172,7 @@ void crn_stay_begin(struct crn_chain *c, struct object *o, int tier, enum crn_li
     crn_stay_move(o, tier, event);
 }
 
-void crn_object_unhold(struct crn_chain *c, struct object *o)
+void crn_chain_object_unhold(struct crn_chain *c, struct object *o)
 {
     int is_wanted = o->nhints > 0;
     int t;
@@ -194,8 +194,8 @@ void crn_stay_take(struct crn_chain *c, struct object *o, int tier)
     o->at[tier].readers++;
     o->at[tier].takers++;
     crn_hint_note_held(c, o);
-    crn_object_unhold(c, o);
-    crn_object_requeue(c, o);
+    crn_chain_object_unhold(c, o);
+    crn_chain_object_requeue(c, o);
 }
 
 static void chain_object_dequeue(struct tier *t, struct object *o, int tier)
@@ -228,7 +228,7 @@ static void chain_object_enqueue(struct tier *t, struct object *o, int tier, enu
     s->is_queued = 1;
 }
 
-int crn_object_is_wished(const struct crn_chain *c, const struct object *o, int tier)
+int crn_chain_object_is_wished(const struct crn_chain *c, const struct object *o, int tier)
 {
     int below = crn_chain_below(c, tier);
 
@@ -239,13 +239,13 @@ int crn_object_is_wished(const struct crn_chain *c, const struct object *o, int 
 
 static enum queue_kind kind_of(const struct crn_chain *c, const struct object *o, int tier)
 {
-    if (crn_object_is_wished(c, o, tier))
+    if (crn_chain_object_is_wished(c, o, tier))
         return QUEUE_WISH;
     return c->opt.discard_consumed && o->at[tier].state == CRN_LIFE_READ_COMPLETE ? QUEUE_SPARED
                                                                                   : QUEUE_DUE;
 }
 
-void crn_object_requeue(struct crn_chain *c, struct object *o)
+void crn_chain_object_requeue(struct crn_chain *c, struct object *o)
 {
     int t;
 
@@ -260,7 +260,7 @@ void crn_object_requeue(struct crn_chain *c, struct object *o)
         else if (!has_copy && s->state == CRN_LIFE_FLUSHED)
             crn_stay_move(o, t, CRN_LIFE_COPY_LOST);
         is_due = crn_life_is_whole(s->state) && !o->is_discarded && crn_chain_below(c, t) >= 0 &&
-                 (!has_copy || crn_object_is_wished(c, o, t));
+                 (!has_copy || crn_chain_object_is_wished(c, o, t));
         kind = kind_of(c, o, t);
         if (s->is_queued && (!is_due || s->kind != (int)kind))
             chain_object_dequeue(&c->tier[t], o, t);
@@ -281,11 +281,11 @@ void crn_stay_end(struct crn_chain *c, struct object *o, int tier, enum crn_life
         c->tier[tier].space.used -= crn_chain_rounded(c, tier, o->bytes);
     else
         crn_space_drop(&c->tier[tier].space, s->offset);
-    c->nmissing += o->nhints > 0 && !crn_object_is_here(c, o);
+    c->nmissing += o->nhints > 0 && !crn_chain_object_is_here(c, o);
     crn_hint_touch(c, o);
 }
 
-void crn_object_drop(struct crn_chain *c, struct object *o)
+void crn_chain_object_drop(struct crn_chain *c, struct object *o)
 {
     int t;
 

@@ -144,7 +144,7 @@ static void chain_room_evict(struct crn_chain *c, int tier, const struct crn_win
         if (o == NULL)
             continue;
         crn_stay_end(c, o, tier, CRN_LIFE_EVICT);
-        crn_object_requeue(c, o);
+        crn_chain_object_requeue(c, o);
     }
 }
 
@@ -167,8 +167,8 @@ static int find_place(struct crn_chain *c, int tier, enum who who, uint64_t byte
     return 1;
 }
 
-enum room crn_room_make(struct crn_chain *c, struct object *o, int tier, enum who who,
-                        enum crn_life_event event, int64_t now_ns)
+enum room crn_chain_room_make(struct crn_chain *c, struct object *o, int tier, enum who who,
+                              enum crn_life_event event, int64_t now_ns)
 {
     struct tier *t = &c->tier[tier];
     struct claim *claim = &t->claim[who];
@@ -208,15 +208,15 @@ int crn_chain_takes_captures(const struct tier *t)
     return !t->opt.is_external && !t->opt.is_behind;
 }
 
-enum room crn_room_find(struct crn_chain *c, struct object *o, int first, enum who who,
-                        int64_t now_ns, int *ret_to)
+enum room crn_chain_room_find(struct crn_chain *c, struct object *o, int first, enum who who,
+                              int64_t now_ns, int *ret_to)
 {
     enum room r = ROOM_NONE;
     int t;
 
     for (t = first; t <= c->last && r == ROOM_NONE; t++)
         if (crn_chain_takes_captures(&c->tier[t]) || (c->tier[t].opt.is_behind && t == first))
-            r = crn_room_make(c, o, t, who, CRN_LIFE_WRITE_BEGIN, now_ns);
+            r = crn_chain_room_make(c, o, t, who, CRN_LIFE_WRITE_BEGIN, now_ns);
     *ret_to = t - 1;
     return r;
 }
@@ -241,10 +241,10 @@ static int unhold_from(struct crn_chain *c, struct object *o, int first, uint64_
     return is_free;
 }
 
-enum room crn_room_need(struct crn_chain *c, struct object *o, int first, enum who who,
-                        int64_t now_ns, int *ret_to)
+enum room crn_chain_room_need(struct crn_chain *c, struct object *o, int first, enum who who,
+                              int64_t now_ns, int *ret_to)
 {
-    enum room r = crn_room_find(c, o, first, who, now_ns, ret_to);
+    enum room r = crn_chain_room_find(c, o, first, who, now_ns, ret_to);
     struct hint *h = c->held_last;
 
     while (r == ROOM_NONE && h != NULL) {
@@ -253,7 +253,7 @@ enum room crn_room_need(struct crn_chain *c, struct object *o, int first, enum w
         c->work++;
         h = h->prev;
         if (is_free)
-            r = crn_room_find(c, o, first, who, now_ns, ret_to);
+            r = crn_chain_room_find(c, o, first, who, now_ns, ret_to);
     }
     return r;
 }

@@ -20,7 +20,7 @@ static void check_object(const struct crn_chain *c, const struct object *o)
         if (s->state == CRN_LIFE_WRITE_COMPLETE)
             assert_false(has_copy);
         assert_int_equal(s->is_queued, is_whole && !o->is_discarded && crn_chain_below(c, t) >= 0 &&
-                                           (!has_copy || crn_object_is_wished(c, o, t)));
+                                           (!has_copy || crn_chain_object_is_wished(c, o, t)));
         if (s->state != CRN_LIFE_INIT && !c->tier[t].opt.is_external)
             assert_ptr_equal(c->tier[t].space.f[crn_space_at(&c->tier[t].space, s->offset)].owner,
                              o);
@@ -68,7 +68,7 @@ static void check_hints(const struct crn_chain *c)
 
     for (h = c->hint_head; h != NULL; h = h->next) {
         assert_true(h->next == NULL || (h->next->prev == h && h->next->seq > h->seq));
-        missing += h->o->hint == h && !crn_object_is_here(c, h->o);
+        missing += h->o->hint == h && !crn_chain_object_is_here(c, h->o);
         if (c->held_last == NULL || h->seq > c->held_last->seq) /* held only for a copy in flight */
             assert_true(h->o->hint != h || h->o->at[0].state != CRN_LIFE_READ_COMPLETE ||
                         h->o->at[0].readers > 0);
@@ -194,7 +194,7 @@ void finish(struct world_world *w, int m, cairn_err rc)
         for (i = 0; i < t.bytes; i++)
             assert_int_equal(buf[i], pattern(t.key, i));
     if (t.to == CRN_APP && w->c->opt.discard_consumed && rc == CAIRN_OK) {
-        const struct object *o = crn_object_find(w->c, t.key);
+        const struct object *o = crn_chain_object_find(w->c, t.key);
 
         w->is_gone[t.key] = o->nhints == 0;
     }
@@ -271,7 +271,7 @@ int flush_external(struct world_world *w)
 
     for (k = 0; k < KEYS; k++) {
         uint64_t key = (first + k) % KEYS;
-        const struct object *o = crn_object_find(w->c, key);
+        const struct object *o = crn_chain_object_find(w->c, key);
 
         if (o == NULL || o->is_discarded || o->at[last].state != CRN_LIFE_INIT ||
             (!crn_life_is_whole(o->at[1].state) && !crn_life_is_whole(o->at[2].state)))

@@ -108,7 +108,7 @@ static cairn_err pack_index(const struct crn_version_file *s, struct crn_buf *bu
     rc = crn_index_encode(&s->index, buf, ei);
     if (rc == CAIRN_OK)
         crn_buf_set_u64(buf, 0, buf->len - sizeof(uint64_t));
-    return rc == CAIRN_OK ? crn_chain_encode(s->chain, buf, ei) : rc;
+    return rc == CAIRN_OK ? crn_base_chain_encode(s->chain, buf, ei) : rc;
 }
 
 static cairn_err unpack_index(struct crn_version *v, uint32_t file, const struct crn_buf *buf,
@@ -125,7 +125,7 @@ static cairn_err unpack_index(struct crn_version *v, uint32_t file, const struct
     rc = crn_index_decode(p, p != NULL ? n : 0, what, &x, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = crn_chain_decode(&view, &x, what, &chain, ei);
+    rc = crn_base_chain_decode(&view, &x, what, &chain, ei);
     if (rc != CAIRN_OK)
         crn_index_free(&x);
     else
