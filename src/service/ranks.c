@@ -174,6 +174,8 @@ static void on_packet(struct crn_service *svc, struct crn_client *c, const void 
     } else if (crn_msg_decode(data, len, &n, &ei) != CAIRN_OK) {
         crn_log(&svc->log, CRN_WARN, "closing a connection: %s", ei.msg);
         rank_gone(c, 1);
+    } else if (c->job == NULL && n.type == CRN_MSG_BYE) {
+        rank_gone(c, 0); /* its session has failed to open, and says why */
     } else if (c->job == NULL || !crn_msg_is_of_rank(n.type)) {
         crn_log(&svc->log, CRN_WARN, "closing a connection: unexpected %s", crn_msg_name(n.type));
         crn_msg_free(&n);

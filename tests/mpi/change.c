@@ -234,6 +234,28 @@ static void advice_is_the_same_everywhere(void)
     OK(cairn_close(s));
 }
 
+/* A session that cannot be opened says why, and its ranks leave their services without a warning. */
+static void a_failed_open_says_why(void)
+{
+    char persistent[300], shm[300], log_file[300], path[300], text[4000] = "";
+    const char *settings[] = {persistent,        shm, log_file, "ranks_per_node=2",
+                              "protect=partner", NULL};
+    struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
+    cairn_session *s;
+    FILE *f;
+
+    (void)snprintf(path, sizeof(path), "%s/failed-open.log", dir);
+    (void)snprintf(log_file, sizeof(log_file), "log_file=%s", path);
+    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
+    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", host_dir(dir));
+    FAILS(CAIRN_ECONFIG, cairn_open_mpi(MPI_COMM_WORLD, &opt, &s)); /* one host: nothing to lose */
+    REQUIRE(strstr(cairn_last_error(), "does not fit") != NULL);
+    (void)MPI_Barrier(MPI_COMM_WORLD);
+    f = fopen(path, "r");
+    REQUIRE(f != NULL && fread(text, 1, sizeof(text) - 1, f) > 0 && fclose(f) == 0);
+    REQUIRE(strstr(text, "does not fit") != NULL && strstr(text, "connection") == NULL);
+}
+
 /* Without MPI_THREAD_MULTIPLE: one node works; several nodes are refused, with advice. */
 static void threads_are_needed_between_nodes(void)
 {
@@ -300,6 +322,7 @@ int main(int argc, char **argv)
         another_number_of_ranks();
         a_late_rank_is_named();
         advice_is_the_same_everywhere();
+        a_failed_open_says_why();
     }
     remove_dir(dir);
     (void)MPI_Finalize();
