@@ -219,29 +219,7 @@ static void join_receiver(struct crn_job *job, pthread_t thread)
     } while (pthread_timedjoin_np(thread, NULL, &until) == ETIMEDOUT);
 }
 
-/* If not, the directory is left for a drain. */
-static int leaves_nothing(const struct crn_job *job)
-{
-    return job->core != NULL && crn_node_items(job->core) == NULL &&
-           !(job->has_dead && job->has_kept) && crn_takeover_is_whole(job);
-}
-
-void crn_job_end(struct crn_job *job)
-{
-    job->is_removed = job->has_keeper && leaves_nothing(job);
-    crn_job_stop(job);
-}
-
-void crn_job_remove_dir(struct crn_job *job)
-{
-    struct crn_errinfo ei = {0};
-
-    if (job->lock_fd >= 0 && crn_rundir_remove(&job->dir, &ei) != CAIRN_OK)
-        crn_log(&job->log, CRN_WARN, "the run's directory stays for a drain, continuing: %s",
-                ei.msg);
-}
-
-void crn_job_stop(struct crn_job *job)
+static void job_stop(struct crn_job *job)
 {
     struct crn_queue *const queue[] = {&job->flush_queue, &job->keep_queue, &job->send_queue,
                                        &job->protect_queue};
@@ -256,6 +234,28 @@ void crn_job_stop(struct crn_job *job)
         if (queue[i]->slot != NULL)
             crn_queue_close(queue[i]);
     crn_turn_close(job);
+}
+
+/* If not, the directory is left for a drain. */
+static int leaves_nothing(const struct crn_job *job)
+{
+    return job->core != NULL && crn_node_items(job->core) == NULL &&
+           !(job->has_dead && job->has_kept) && crn_takeover_is_whole(job);
+}
+
+void crn_job_end(struct crn_job *job)
+{
+    job->is_removed = job->has_keeper && leaves_nothing(job);
+    job_stop(job);
+}
+
+void crn_job_remove_dir(struct crn_job *job)
+{
+    struct crn_errinfo ei = {0};
+
+    if (job->lock_fd >= 0 && crn_rundir_remove(&job->dir, &ei) != CAIRN_OK)
+        crn_log(&job->log, CRN_WARN, "the run's directory stays for a drain, continuing: %s",
+                ei.msg);
 }
 
 void crn_job_worker_ended(struct crn_job *job)
@@ -307,7 +307,7 @@ void crn_job_close(struct crn_job *job)
     int is_removed = !job->is_removed && leaves_nothing(job);
     uint32_t i;
 
-    crn_job_stop(job);
+    job_stop(job);
     join_workers(job);
     crn_engine_close(job->engine);
     if (job->core != NULL) {

@@ -225,10 +225,8 @@ CAIRN_CHECKED cairn_err crn_service_log(struct crn_service *svc, struct crn_log 
 /* job.c: start and end of a job. */
 CAIRN_CHECKED cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *hello,
                                      struct crn_job **ret, struct crn_errinfo *ei);
-/* Tells the workers to end. The keeper may then still be busy on the PFS. */
-void crn_job_stop(struct crn_job *job);
-/* The same for a job that is done: the keeper also removes the run's directory, if nothing in it is
- * needed. */
+/* Tells the workers of a job that is done to end; the keeper may then still be busy on the PFS. It also
+ * removes the run's directory, if nothing in it is needed. */
 void crn_job_end(struct crn_job *job);
 void crn_job_remove_dir(struct crn_job *job);
 /* On the keeper: the job's directory, its lock and run.ini. */

@@ -237,7 +237,7 @@ static void advice_is_the_same_everywhere(void)
 /* A session that cannot be opened says why, and its ranks leave their services without a warning. */
 static void a_failed_open_says_why(void)
 {
-    char persistent[300], shm[300], log_file[300], path[300], text[4000] = "";
+    char persistent[300], shm[300], log_file[320], path[300], text[4000] = "";
     const char *settings[] = {persistent,        shm, log_file, "ranks_per_node=2",
                               "protect=partner", NULL};
     struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
