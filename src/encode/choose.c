@@ -83,8 +83,8 @@ static double speed_of(const struct crn_chooser *c, const struct crn_pipe *p, un
     return c->ns[family_of(p)][column_of(width)];
 }
 
-/* Initial speeds, until there are measurements: those of a fast core. A pipeline that is slower is
- * found out when it is used; one that were taken for slow would never be. */
+/* Initial speeds, until there are measurements: those of a fast core. The first use of a pipeline
+ * corrects a speed that is too high. A pipeline that seems too slow would never be used, nor corrected. */
 static void speeds_init(struct crn_chooser *c)
 {
     static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Encoder of entropy.h. A block is
  *
- *     u8 mode            0: the bytes follow; 1: one byte follows, which all are; 2: coded
+ *     u8 mode            0: the bytes follow; 1: all are the one byte that follows; 2: coded
  *     u8 last            2 only: the largest value that occurs
  *     nibbles            lengths of the codes of 0..last, low nibble first
  *     u16 size[4]        of the streams, which follow; each has a quarter of the block, rounded up

@@ -258,8 +258,8 @@ void crn_takeover_here(struct crn_job *job, const struct crn_msg *n);
 int crn_takeover_left(struct crn_job *job, struct crn_client *client);
 /* A rank's arena is mapped: the slots of the dead service change hands. */
 void crn_takeover_arena(struct crn_job *job, uint32_t local);
-/* A rank reports a capture. Returns 0 if it is over already, and no news for the core: the rank has
- * been told. */
+/* A rank reports a capture. Returns 0 if that checkpoint has ended already: the rank has been told,
+ * and the core needs no event. */
 int crn_takeover_captured(struct crn_job *job, uint32_t local, const struct crn_msg *m);
 /* Finds captures that ranks have completed since, and ranks that died while there was no service. */
 void crn_takeover_tick(struct crn_job *job);

@@ -9,15 +9,16 @@
  * usage: recovery_test [all | TEST]    all: every error at every operation; otherwise EIO at
  * every third, others at some */
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include "base/fs_faulty.h"
 #include "cli/cli.h"
-#include "dead_run.h"
 #include "service/drain.h"
 #include "service/scrub.h"
+#include "test_dead_run.h"
 
 static char dir[256];
 static struct crn_config cfg;

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 
 #include "base/fs_faulty.h"
-#include "scenario.h"
+#include "test_scenario.h"
 
 static char dir[256];
 
@@ -37,19 +37,20 @@ static void check_report(const struct fault *fault, enum step step, cairn_err rc
                          const struct crn_errinfo *info, const char *when)
 {
     if (info->code != rc || info->msg[0] == '\0')
-        fail_msg("%s: %s failed without a word", when, step_names[step]);
+        fail_msg("%s: %s failed without a word", when, scenario_steps[step]);
     if (info->sys_errno == fault->sys_errno && rc == crn_errno_code(fault->sys_errno) &&
         strstr(info->msg, strerror(fault->sys_errno)) != NULL)
         return;
     /* A step may also fail because an earlier one did. */
     if (rc != CAIRN_ENOENT && rc != CAIRN_EBUSY)
-        fail_msg("%s: %s reports %s: %s", when, step_names[step], cairn_error_name(rc), info->msg);
+        fail_msg("%s: %s reports %s: %s", when, scenario_steps[step], cairn_error_name(rc),
+                 info->msg);
 }
 
 /* Runs all steps, also after a failure. Returns the number of calls so far. */
 static long run_all(const struct fault *fault, long at, struct progress *p, const char *when)
 {
-    struct crn_fs fast = fast_fs();
+    struct crn_fs fast = scenario_fs();
     struct crn_fs_faulty faulty;
     struct crn_errinfo info = {0};
     struct crn_store st;
@@ -71,7 +72,7 @@ static long run_all(const struct fault *fault, long at, struct progress *p, cons
 
         p->begun[s] = 1;
         crn_err_clear(&info);
-        rc = run_step(&st, (enum step)s, &lock_fd, &info);
+        rc = scenario_run(&st, (enum step)s, &lock_fd, &info);
         p->ok[s] = rc == CAIRN_OK;
         if (rc != CAIRN_OK && fault->action == CRN_FAULT_FAIL)
             check_report(fault, (enum step)s, rc, &info, when);
@@ -89,7 +90,8 @@ static long run_all(const struct fault *fault, long at, struct progress *p, cons
 static void each_call(const struct fault *fault)
 {
     char when[128];
-    long stride = fault->ops == CRN_OP_ALL && fault->sys_errno != EIO ? every(7) : every(2);
+    long stride =
+        fault->ops == CRN_OP_ALL && fault->sys_errno != EIO ? scenario_every(7) : scenario_every(2);
     long k;
 
     for (k = 1;; k += stride) {
@@ -98,12 +100,12 @@ static void each_call(const struct fault *fault)
         long calls;
 
         (void)snprintf(when, sizeof(when), "%s at call %ld", fault->name, k);
-        make_base(dir);
+        scenario_begin(dir);
         fds = test_open_files();
         calls = run_all(fault, k, &p, when);
         if (test_open_files() != fds)
             fail_msg("%s: descriptors leak", when);
-        check_recovery(dir, &p, when, 1);
+        scenario_check_recovery(dir, &p, when, 1);
         if (calls < k)
             break;
         assert_true(k < 2000);
@@ -175,12 +177,12 @@ static int run_killed(const struct fault *fault, long at, struct progress *share
 
 static void look(const struct progress *p, const char *when)
 {
-    struct crn_fs fast = fast_fs();
+    struct crn_fs fast = scenario_fs();
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_store st;
 
     assert_ok(crn_store_open(&fast, dir, 0, &st, ei));
-    check_promise(&st, p, when);
+    scenario_check_promise(&st, p, when);
     crn_store_close(&st);
 }
 
@@ -196,7 +198,7 @@ static void kill_the_recovery(const struct progress *p, const char *when)
 
         assert_true(pid >= 0);
         if (pid == 0) {
-            struct crn_fs fast = fast_fs();
+            struct crn_fs fast = scenario_fs();
             struct crn_fs_faulty faulty;
             struct crn_errinfo info = {0};
             struct crn_sweep_result res;
@@ -223,7 +225,7 @@ static void kill_the_recovery(const struct progress *p, const char *when)
 
 static void each_kill(const struct fault *fault, int kill_again)
 {
-    const long stride = fault->ops == CRN_OP_ALL ? every(2) : 1;
+    const long stride = fault->ops == CRN_OP_ALL ? scenario_every(2) : 1;
     struct progress *shared =
         mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     char when[128];
@@ -235,11 +237,11 @@ static void each_kill(const struct fault *fault, int kill_again)
 
         (void)snprintf(when, sizeof(when), "%s at call %ld", fault->name, k);
         memset(shared, 0, sizeof(*shared));
-        make_base(dir);
+        scenario_begin(dir);
         was_killed = run_killed(fault, k, shared);
         if (kill_again)
             kill_the_recovery(shared, when);
-        check_recovery(dir, shared, when, 1);
+        scenario_check_recovery(dir, shared, when, 1);
         if (!was_killed)
             break;
         assert_true(k < 2000);
@@ -287,5 +289,8 @@ int main(void)
         cmocka_unit_test(a_kill_of_the_recovery_is_harmless_too),
     };
 
+#ifdef CRASH_CHAINS
+    scenario_has_chains = 1;
+#endif
     return cmocka_run_group_tests(tests, setup, teardown);
 }

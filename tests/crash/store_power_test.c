@@ -3,14 +3,15 @@
  * run that was killed at every operation. Each state that the model allows is rebuilt and must
  * keep promise 3. */
 #include <errno.h>
+#include <fcntl.h>
 
 #include "base/fs_faulty.h"
 #include "base/fs_journal.h"
 #include "base/rng.h"
-#include "scenario.h"
+#include "test_scenario.h"
 
 /* With at most this many unsynced operations every subset is tried. */
-#define ALL_SUBSETS (size_t)(every(3) == 1 ? 6 : 4)
+#define ALL_SUBSETS (size_t)(scenario_every(3) == 1 ? 6 : 4)
 #define SAMPLES     8
 
 static char base_dir[256];  /* where the scenario runs */
@@ -57,7 +58,7 @@ static void start(struct run *r)
     r->lock_fd = -1;
     for (s = 0; s < STEPS; s++)
         r->from[s] = r->to[s] = SIZE_MAX;
-    make_base(base_dir);
+    scenario_begin(base_dir);
     r->j = crn_fs_journal_open(crn_fs_posix(), base_dir);
     assert_non_null(r->j);
     assert_ok(crn_store_open(crn_fs_journal_fs(r->j), base_dir, 0, &r->st, ei));
@@ -78,7 +79,7 @@ static void step(struct run *r, enum step s)
 
     if (r->from[s] == SIZE_MAX)
         r->from[s] = crn_fs_journal_now(r->j);
-    assert_ok(run_step(&r->st, s, &r->lock_fd, ei));
+    assert_ok(scenario_run(&r->st, s, &r->lock_fd, ei));
     if (r->to[s] == SIZE_MAX)
         r->to[s] = crn_fs_journal_now(r->j);
 }
@@ -122,7 +123,7 @@ static void check_state(struct run *r, size_t n, const unsigned char *apply, con
     crn_fs_journal_describe(r->j, n - 1, op, sizeof(op));
     (void)snprintf(when, sizeof(when), "%s, power lost after %s", what, op);
     assert_int_equal(crn_fs_journal_build(r->j, n, apply, state_dir), 0);
-    check_recovery(state_dir, &p, when, states % 16 == 0);
+    scenario_check_recovery(state_dir, &p, when, states % 16 == 0);
     dfd = open(state_dir, O_RDONLY | O_DIRECTORY);
     assert_ok(crn_fs_remove_tree(crn_fs_posix(), dfd, "heat", ei));
     assert_int_equal(close(dfd), 0);
@@ -196,7 +197,7 @@ static int die_in_step(struct run *r, enum step s, long k)
     faulty.at = k;
     st.fs = &faulty.fs;
     r->from[s] = crn_fs_journal_now(r->j);
-    rc = run_step(&st, s, &r->lock_fd, &info);
+    rc = scenario_run(&st, s, &r->lock_fd, &info);
     is_dead = atomic_load(&faulty.calls) >= k;
     if (rc == CAIRN_OK && !is_dead)
         r->to[s] = crn_fs_journal_now(r->j);
@@ -221,12 +222,12 @@ static void die_and_recover(enum step s, void (*recover)(struct run *r), const c
         is_dead = die_in_step(&r, s, k);
         n = crn_fs_journal_now(r.j);
         recover(&r);
-        (void)snprintf(what, sizeof(what), "killed in '%s' at change %ld, then %s", step_names[s],
-                       k, name);
+        (void)snprintf(what, sizeof(what), "killed in '%s' at change %ld, then %s",
+                       scenario_steps[s], k, name);
         for (; n <= crn_fs_journal_now(r.j); n++)
             lose_power_at(&r, n, what);
         finish(&r);
-        k += every(3);
+        k += scenario_every(3);
     } while (is_dead);
 }
 
@@ -262,7 +263,7 @@ static void retention_after_a_kill_is_safe(void **state)
 static void drain(struct run *r)
 {
     struct crn_errinfo info = {0}, *ei = &info;
-    struct tv t = version_of(3, 3);
+    struct tv t = scenario_version(3, 3);
     struct crn_capture_id id = tv_id(&t);
     struct crn_unpublished u = {"heat", 3, &id, t.files, "drain", NULL};
     uint32_t missing = 1;
@@ -291,5 +292,8 @@ int main(void)
         cmocka_unit_test(a_drain_after_a_kill_is_safe),
     };
 
+#ifdef CRASH_CHAINS
+    scenario_has_chains = 1;
+#endif
     return cmocka_run_group_tests(tests, setup, teardown);
 }

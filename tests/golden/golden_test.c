@@ -4,7 +4,7 @@
 
 #include <fcntl.h>
 
-#include "golden.h"
+#include "test_golden.h"
 #include "golden_chunks.h"
 #include "encode/work.h"
 #include "restart/version.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "encode/work.h"
-#include "golden.h"
+#include "test_golden.h"
 #include "golden_chunks.h"
 
 static cairn_err make(const struct crn_store *st, struct crn_errinfo *ei)

@@ -1,40 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The life of a small store, step by step, and the conditions that hold wherever it is
- * interrupted:
- *
- *     there are versions 1 and 2; 3 is written; 3 is taken again; 1 is marked; retention removes 1;
- *     2 is removed; 6 is written, into the files of 1; a sweep cleans up.
- *
- * Promise 3 of the design: a version that was committed before the current step exists, whole,
- * unless the step removes it. What the step changes is old or new. Nothing else is visible.
- *
- * With CRASH_CHAINS each version is encoded against the one before; 3, when taken again, against
- * its own first capture. So 1 stays as long as it is needed. Instead of removing 2, retention
- * removes all of them, after a full version 5. Every version with a manifest must be readable
- * through its chain. */
-#ifndef CRASH_SCENARIO_H
-#define CRASH_SCENARIO_H
+#include "test_scenario.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "base/test.h"
 #include "restart/version.h"
-#include "store/test_version.h"
 
-enum step { LOCK, WRITE3, RETAKE3, MARK1, RETAIN, REMOVE2, WRITE6, SWEEP, STEPS };
+int scenario_has_chains;
 
-struct progress {
-    int begun[STEPS];
-    int ok[STEPS];
-    int was_failing; /* calls failed: a step that cannot see a pin, say, keeps a version */
-};
+const char *const scenario_steps[STEPS] = {"lock",   "write 3",  "take 3 again", "mark 1",
+                                           "retain", "remove 2", "write 6",      "sweep"};
 
-static const char *const step_names[STEPS] = {"lock",   "write 3",  "take 3 again", "mark 1",
-                                              "retain", "remove 2", "write 6",      "sweep"};
-
-/* The slow variant of a test strikes every point, the other one every n-th. */
-static long every(long n)
+long scenario_every(long n)
 {
     return getenv("CAIRN_TEST_ALL") != NULL ? 1 : n;
 }
@@ -46,8 +23,7 @@ static int no_fsync(const struct crn_fs *fs, int fd)
     return 0;
 }
 
-/* POSIX without waiting for the disk: a kill does not lose the kernel's pages. */
-static struct crn_fs fast_fs(void)
+struct crn_fs scenario_fs(void)
 {
     struct crn_fs fs = *crn_fs_posix();
 
@@ -55,14 +31,7 @@ static struct crn_fs fast_fs(void)
     return fs;
 }
 
-#ifdef CRASH_CHAINS
-#define HAS_CHAINS 1
-#else
-#define HAS_CHAINS 0
-#endif
-
-/* A version is encoded against the capture before; versions from 5 on are full. */
-static struct tv version_of(int64_t version, uint64_t seq)
+struct tv scenario_version(int64_t version, uint64_t seq)
 {
     static struct tv older[4];
     struct tv t = {.name = "heat",
@@ -72,11 +41,11 @@ static struct tv version_of(int64_t version, uint64_t seq)
                    .ranks = 2,
                    .files = 2};
 
-    if (!HAS_CHAINS)
+    if (!scenario_has_chains)
         return t;
     t.pipe = "delta,zstd";
     if (seq > 1 && seq < 5) {
-        older[seq - 1] = version_of(seq < 4 ? (int64_t)seq - 1 : 3, seq - 1);
+        older[seq - 1] = scenario_version(seq < 4 ? (int64_t)seq - 1 : 3, seq - 1);
         t.older = &older[seq - 1];
         t.pipe = "delta:1,zstd";
     }
@@ -94,7 +63,7 @@ static cairn_err retain(const struct crn_store *st, uint64_t keep, struct crn_er
 /* Removed together with all versions that need them. */
 static cairn_err let_all_go(const struct crn_store *st, struct crn_errinfo *ei)
 {
-    struct tv full = version_of(5, 5);
+    struct tv full = scenario_version(5, 5);
     cairn_err rc = tv_write(st, &full, ei);
 
     return rc == CAIRN_OK ? retain(st, 1, ei) : rc;
@@ -111,12 +80,12 @@ static cairn_err mark(const struct crn_store *st, struct crn_errinfo *ei)
     return rc;
 }
 
-static cairn_err run_step(const struct crn_store *st, enum step step, int *lock_fd,
-                          struct crn_errinfo *ei)
+cairn_err scenario_run(const struct crn_store *st, enum step step, int *lock_fd,
+                       struct crn_errinfo *ei)
 {
-    struct tv first = version_of(3, 3);
-    struct tv again = version_of(3, 4);
-    struct tv last = version_of(6, 6);
+    struct tv first = scenario_version(3, 3);
+    struct tv again = scenario_version(3, 4);
+    struct tv last = scenario_version(6, 6);
     struct crn_sweep_result res;
 
     switch (step) {
@@ -131,7 +100,7 @@ static cairn_err run_step(const struct crn_store *st, enum step step, int *lock_
     case RETAIN:
         return retain(st, 2, ei);
     case REMOVE2:
-        return HAS_CHAINS ? let_all_go(st, ei) : crn_store_remove(st, "heat", 2, ei);
+        return scenario_has_chains ? let_all_go(st, ei) : crn_store_remove(st, "heat", 2, ei);
     case WRITE6:
         return tv_write(st, &last, ei);
     case SWEEP:
@@ -141,14 +110,13 @@ static cairn_err run_step(const struct crn_store *st, enum step step, int *lock_
     }
 }
 
-/* Versions 1 and 2, as another run left them. */
-static void make_base(const char *dir)
+void scenario_begin(const char *dir)
 {
-    struct crn_fs fast = fast_fs();
+    struct crn_fs fast = scenario_fs();
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_store st;
-    struct tv v1 = version_of(1, 1);
-    struct tv v2 = version_of(2, 2);
+    struct tv v1 = scenario_version(1, 1);
+    struct tv v2 = scenario_version(2, 2);
 
     assert_ok(crn_store_open(&fast, dir, 1, &st, ei));
     assert_ok(crn_fs_remove_tree(&fast, st.dfd, "heat", ei));
@@ -173,7 +141,7 @@ static uint64_t committed(const struct crn_store *st, int64_t version, const cha
         return 0;
     }
     seq = crn_version_manifest(v)->id.seq;
-    t = version_of(version, seq);
+    t = scenario_version(version, seq);
     for (rank = 0; rank < t.ranks; rank++)
         for (r = 0; r < TV_REGIONS; r++) {
             uint64_t n = tv_content(&t, rank, r, expect);
@@ -206,8 +174,7 @@ static void check_states(const struct crn_store *st, const struct progress *p, c
     crn_catalog_free(&c);
 }
 
-/* The conditions after the steps in p, wherever the last one was interrupted. */
-static void check_promise(const struct crn_store *st, const struct progress *p, const char *when)
+void scenario_check_promise(const struct crn_store *st, const struct progress *p, const char *when)
 {
     uint64_t one = committed(st, 1, when);
     uint64_t two = committed(st, 2, when);
@@ -215,7 +182,7 @@ static void check_promise(const struct crn_store *st, const struct progress *p, 
     uint64_t six = committed(st, 6, when);
 
     check_states(st, p, when);
-    if (one != 1 && !(one == 0 && p->begun[HAS_CHAINS ? REMOVE2 : RETAIN]))
+    if (one != 1 && !(one == 0 && p->begun[scenario_has_chains ? REMOVE2 : RETAIN]))
         fail_msg("%s: version 1 is capture %llu", when, (unsigned long long)one);
     if (two != 2 && !(two == 0 && p->begun[REMOVE2]))
         fail_msg("%s: version 2 is capture %llu", when, (unsigned long long)two);
@@ -223,18 +190,19 @@ static void check_promise(const struct crn_store *st, const struct progress *p, 
         fail_msg("%s: version 3 is capture %llu", when, (unsigned long long)three);
     if ((three >= 3 && !p->begun[WRITE3]) || (three == 4 && !p->begun[RETAKE3]))
         fail_msg("%s: version 3 came from nowhere", when);
-    if ((three == 0 && (p->ok[WRITE3] || p->ok[RETAKE3]) && !(HAS_CHAINS && p->begun[REMOVE2])) ||
+    if ((three == 0 && (p->ok[WRITE3] || p->ok[RETAKE3]) &&
+         !(scenario_has_chains && p->begun[REMOVE2])) ||
         (three == 3 && p->ok[RETAKE3]))
         fail_msg("%s: version 3 was committed and is lost", when);
     if (one == 0 && three == 0 && !p->begun[REMOVE2])
         fail_msg("%s: version 1 was retired before version 3 was safe", when);
-    if (p->ok[REMOVE2] && two != 0 && !(HAS_CHAINS && p->was_failing))
+    if (p->ok[REMOVE2] && two != 0 && !(scenario_has_chains && p->was_failing))
         fail_msg("%s: version 2 came back", when);
     if (six != 0 ? six != 6 || !p->begun[WRITE6] : p->ok[WRITE6])
         fail_msg("%s: version 6 is capture %llu", when, (unsigned long long)six);
-    if (HAS_CHAINS && p->ok[REMOVE2] && committed(st, 5, when) != 5)
+    if (scenario_has_chains && p->ok[REMOVE2] && committed(st, 5, when) != 5)
         fail_msg("%s: version 5 was committed and is lost", when);
-    if (!HAS_CHAINS && p->ok[RETAIN] && p->ok[WRITE3] && one != 0 && !p->was_failing)
+    if (!scenario_has_chains && p->ok[RETAIN] && p->ok[WRITE3] && one != 0 && !p->was_failing)
         fail_msg("%s: version 1 came back", when);
 }
 
@@ -282,21 +250,20 @@ static void check_no_debris(const struct crn_store *st, const char *when)
     crn_catalog_free(&c);
 }
 
-/* The next run: checks, sweeps, checks again, and works. */
-static void check_recovery(const char *dir, const struct progress *p, const char *when, int go_on)
+void scenario_check_recovery(const char *dir, const struct progress *p, const char *when, int go_on)
 {
-    struct crn_fs fast = fast_fs();
+    struct crn_fs fast = scenario_fs();
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_sweep_result res;
     struct crn_store st;
-    struct tv next = version_of(9, 9);
+    struct tv next = scenario_version(9, 9);
     int fd;
 
     assert_ok(crn_store_open(&fast, dir, 0, &st, ei));
-    check_promise(&st, p, when);
+    scenario_check_promise(&st, p, when);
     assert_ok(crn_store_lock_name(&st, "heat", "the next run", &fd, ei));
     assert_ok(crn_store_sweep(&st, "heat", fd, 0, 1, 0, crn_clock_real(), &res, ei));
-    check_promise(&st, p, when);
+    scenario_check_promise(&st, p, when);
     check_no_debris(&st, when);
     if (go_on) {
         assert_ok(tv_write(&st, &next, ei));
@@ -305,5 +272,3 @@ static void check_recovery(const char *dir, const struct progress *p, const char
     assert_int_equal(close(fd), 0);
     crn_store_close(&st);
 }
-
-#endif

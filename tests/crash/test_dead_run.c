@@ -1,37 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests: the remains of a dead run on its node, created as its service and its ranks create
- * them: run directory with lock and run.ini, arenas with captures, spilled images and
- * handed-over files. */
-#ifndef CRN_TESTS_DEAD_RUN_H
-#define CRN_TESTS_DEAD_RUN_H
+#include "test_dead_run.h"
 
 #include <fcntl.h>
 
-#include "base/test.h"
-#include "service/rundir.h"
-#include "service/runfile.h"
-#include "store/test_version.h"
-#include "tier/arena.h"
 #include "tier/image.h"
 
-#define DEAD_RANKS 2 /* on a node, at most */
-
-struct dead {
-    uint8_t run[16];
-    struct crn_run_place place;
-    struct crn_rundir dir;
-    struct crn_arena *arena[DEAD_RANKS];
-    int lock_fd;
-};
-
-static inline uint32_t dead_rank(const struct dead *d, uint32_t local)
+uint32_t dead_rank(const struct dead *d, uint32_t local)
 {
     return d->place.node * d->place.nlocal + local;
 }
 
-/* A run whose id is this byte over and over; its lock is held until dead_end. */
-static inline void dead_begin(struct dead *d, const struct crn_config *cfg, uint8_t id,
-                              struct crn_run_place place)
+void dead_begin(struct dead *d, const struct crn_config *cfg, uint8_t id,
+                struct crn_run_place place)
 {
     const struct crn_arena_size size = {.bytes = 1 << 16, .threads = 1};
     struct crn_errinfo info = {0}, *ei = &info;
@@ -51,7 +31,7 @@ static inline void dead_begin(struct dead *d, const struct crn_config *cfg, uint
     }
 }
 
-static inline void dead_end(struct dead *d)
+void dead_end(struct dead *d)
 {
     uint32_t i;
 
@@ -62,7 +42,7 @@ static inline void dead_end(struct dead *d)
     crn_rundir_close(&d->dir);
 }
 
-static inline void dead_put(const struct dead *d, const char *name, const void *bytes, size_t n)
+void dead_put(const struct dead *d, const char *name, const void *bytes, size_t n)
 {
     int fd = openat(d->dir.spool_dfd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
@@ -71,9 +51,8 @@ static inline void dead_put(const struct dead *d, const char *name, const void *
     assert_int_equal(close(fd), 0);
 }
 
-/* The image of a rank's shard, malloc'ed; sets the sizes in info. File regions go to the spool. */
-static inline unsigned char *dead_image(const struct dead *d, const struct tv *t, uint32_t rank,
-                                        struct crn_slot_info *info)
+unsigned char *dead_image(const struct dead *d, const struct tv *t, uint32_t rank,
+                          struct crn_slot_info *info)
 {
     struct crn_errinfo errors = {0}, *ei = &errors;
     struct crn_region regions[TV_REGIONS];
@@ -106,8 +85,7 @@ static inline unsigned char *dead_image(const struct dead *d, const struct tv *t
     return bytes;
 }
 
-/* A rank captures a version: into its arena, or into a file of the spool. */
-static inline void dead_capture(struct dead *d, uint32_t local, const struct tv *t, int is_spilled)
+void dead_capture(struct dead *d, uint32_t local, const struct tv *t, int is_spilled)
 {
     struct crn_slot_info info = {
         .id = {.seq = t->seq}, .version = t->version, .created_ns = 1000 + t->seq};
@@ -133,5 +111,3 @@ static inline void dead_capture(struct dead *d, uint32_t local, const struct tv 
     assert_true(crn_slot_move(a, slot, info.id.seq, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN));
     free(bytes);
 }
-
-#endif

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The contents of the golden files. Never change them: add a version instead. */
-#ifndef GOLDEN_H
-#define GOLDEN_H
+#include "test_golden.h"
 
-#include "store/test_version.h"
-
-#define GOLDEN_REASON "diverged at step 9"
-
-/* Version 7 is capture 1, pinned; version 8 is capture 3, taken again and marked as bad. */
-static inline struct tv golden_version(int64_t version, uint64_t seq)
+struct tv golden_version(int64_t version, uint64_t seq)
 {
     return (struct tv){.name = "golden",
                        .version = version,
@@ -18,8 +11,7 @@ static inline struct tv golden_version(int64_t version, uint64_t seq)
                        .files = 2};
 }
 
-/* Version 9 is encoded. */
-static inline struct tv golden_encoded(void)
+struct tv golden_encoded(void)
 {
     struct tv t = golden_version(9, 4);
 
@@ -27,21 +19,15 @@ static inline struct tv golden_encoded(void)
     return t;
 }
 
-/* Version 14 is encoded, and its index is packed. */
-static inline struct tv golden_packed(void)
+struct tv golden_packed(void)
 {
     struct tv t = golden_version(14, 11);
 
     t.pipe = "delta,gzip";
     return t;
 }
-#define GOLDEN_INDEX_PIPE "gzip"
 
-/* Versions 10 to 12, each encoded against the one before; then 11 is taken again, in full. */
-struct golden_chain {
-    struct tv ten, eleven, twelve, again;
-};
-static inline void golden_chain(struct golden_chain *c)
+void golden_chain(struct golden_chain *c)
 {
     c->ten = golden_version(10, 5);
     c->ten.pipe = "delta,gzip";
@@ -55,8 +41,7 @@ static inline void golden_chain(struct golden_chain *c)
     c->again.pipe = "delta,gzip";
 }
 
-/* Version 13 has a region of 16-bit floats. */
-static inline struct tv golden_types(void)
+struct tv golden_types(void)
 {
     struct tv t = golden_version(13, 10);
 
@@ -64,12 +49,7 @@ static inline struct tv golden_types(void)
     return t;
 }
 
-/* Versions 15 to 17 have a generation. 16 is encoded, 17 against it. */
-#define GOLDEN_GENERATION UINT64_C(0x0102030405060708)
-struct golden_run {
-    struct tv fifteen, sixteen, seventeen;
-};
-static inline void golden_run(struct golden_run *r)
+void golden_run(struct golden_run *r)
 {
     r->fifteen = golden_version(15, 12);
     r->sixteen = golden_version(16, 13);
@@ -79,5 +59,3 @@ static inline void golden_run(struct golden_run *r)
     r->seventeen.older = &r->sixteen;
     r->fifteen.generation = r->sixteen.generation = r->seventeen.generation = GOLDEN_GENERATION;
 }
-
-#endif
