@@ -6,7 +6,7 @@
  * there, and hands the file over with the next checkpoint; after a restart Cairn gives the file
  * back, byte for byte.
  *
- *     mpirun -n 4 files_hdf5 40        # kill it, start it again: it goes on */
+ *     mpirun -n 4 files_hdf5 40        # kill it, start it again: it continues */
 #include <hdf5.h>
 #include <mpi.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
  *
  * An explicit scheme on an n x n grid whose upper edge is hot. The ranks form a grid of their own
  * and each holds one block. Cairn knows each block's place in the whole (cairn_protect_array), so a
- * run that was killed goes on with any number of ranks, and its result is the same, bit for bit: a
+ * run that was killed continues with any number of ranks, and its result is the same, bit for bit: a
  * cell is computed from the same five numbers in the same order wherever it lies.
  *
  *     mpirun -n 8 heat --steps 400 --every 20 --out field.f64      # kill it, start it again */

@@ -184,7 +184,7 @@ static cairn_err fti_find(struct crn_fti *f, struct crn_errinfo *ei)
     return crn_face_agree(f->comm, rc, ei);
 }
 
-/* Collective: versions go on after the newest one of either name. */
+/* Collective: versions continue after the newest one of either name. */
 static cairn_err first_version(struct crn_fti *f, struct crn_errinfo *ei)
 {
     const char *const names[] = {f->name, f->single};

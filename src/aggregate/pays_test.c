@@ -45,7 +45,7 @@ static void fast_file_systems_get_plain_files(void **state)
     assert_true(crn_pays(&p, "a", SIZE, 200)); /* so many threads are faster */
 }
 
-/* Encoding as fast as writing goes on, but one file in some is plain, to measure again. */
+/* Files are encoded as long as that pays. One in some is plain nevertheless, to measure again. */
 static void what_pays_goes_on(void **state)
 {
     struct crn_pays p = {0};

@@ -105,7 +105,7 @@ static void lines_stay_in_order(void **state)
     assert_int_equal(lost, 0);
 }
 
-/* The caller goes on; what does not fit is dropped and counted. */
+/* The caller continues; what does not fit is dropped and counted. */
 static void a_file_that_hangs_delays_nobody(void **state)
 {
     struct crn_log log;

@@ -42,7 +42,7 @@ struct writing {
     struct restored *file; /* by rank, then region */
     size_t n;
     size_t open, most_open;
-    size_t hand;     /* where the search for a file to close goes on */
+    size_t hand;     /* where the search for a file to close continues */
     unsigned suffix; /* of the temporary names */
     struct cli_progress progress;
 };

@@ -55,7 +55,7 @@ cairn_err crn_checkpoint_hear(cairn_session *s, const char *name, struct crn_err
     s->has_heard = 1;
     rc = crn_service_link_pump(s, 0, &gone);
     if (rc == CAIRN_ESERVICE && crn_rejoin_is_possible(s))
-        rc = CAIRN_OK; /* captures go on while there is room */
+        rc = CAIRN_OK; /* captures continue while there is room */
     else
         crn_err_keep(ei, &gone);
     if (rc == CAIRN_OK && crn_link_is_full(&s->link))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A session whose cairnd has died goes on, and joins the restarted one. Meanwhile captures go into
+/* A session whose cairnd has died continues, and joins the restarted one. Meanwhile captures go into
  * the arena as long as there is room; calls that wait for the service wait for it to come back, at
  * most service_timeout and their own deadline. Every call takes the next steps without blocking.
  *

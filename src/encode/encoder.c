@@ -25,7 +25,7 @@ struct crn_encoder {
     unsigned char *encoded;  /* chunk_bytes */
     uint32_t nruns;
     int is_torn;       /* the next bytes do not continue the last run */
-    uint64_t row_left; /* elements until the last run ends, with its row; 0: it goes on */
+    uint64_t row_left; /* elements until the last run ends, with its row; 0: it continues */
     struct crn_run runs[CRN_RUNS_MAX + 1];
     struct crn_dedup *dedup; /* NULL: not searched, or no longer */
     struct crn_map map;
@@ -256,7 +256,7 @@ static cairn_err encoder_sink(void *ctx, const unsigned char *bytes, size_t n, u
                    run, ei);
 }
 
-/* Does this run go on where the last one ended, in the same array? */
+/* Does this run continue where the last one ended, in the same array? */
 static int continues_last(const struct crn_encoder *e, const struct crn_run *run)
 {
     const struct crn_run *last = e->nruns > 0 ? &e->runs[e->nruns - 1] : NULL;

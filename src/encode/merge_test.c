@@ -329,7 +329,7 @@ static void runs_of_arrays(void **state)
     crn_merge_free(m);
 }
 
-/* Slabs of a global array follow each other in its order, and their runs go on. */
+/* Slabs of a global array follow each other in its order, and their runs continue. */
 static void slabs_of_a_global_array(void **state)
 {
     static const uint64_t first[4] = {4, 0, 6, 2};

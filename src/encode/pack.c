@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every piece gets a choice of its own: an index begins with names, goes on with records and ends
+/* Every piece gets a choice of its own: an index begins with names, continues with records and ends
  * with hashes. Memory grows with what is decoded, not with what is announced. */
 #include "encode/pack.h"
 

@@ -4,7 +4,7 @@
  *
  *   node   NODE_ASKS to the root, with the first report of a capture that the dead service knew
  *   root   its keeper looks for the capture in the store. If it is there, or no longer wanted, END
- *          goes to all nodes. If not, the checkpoint goes on when all nodes have captured it. */
+ *          goes to all nodes. If not, the checkpoint continues when all nodes have captured it. */
 #include "node/core.h"
 
 #include <string.h>

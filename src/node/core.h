@@ -88,7 +88,7 @@ void crn_root_fail(struct crn_node *n, struct crn_item *item, const struct crn_e
 void crn_root_checked(struct crn_node *n, struct crn_item *item, const struct crn_result *r);
 void crn_root_committed(struct crn_node *n, struct crn_item *item, const struct crn_result *r);
 void crn_root_found(struct crn_node *n, struct crn_item *item, uint64_t committed_ns);
-/* Items that wait for an older one may go on. */
+/* Items that wait for an older one may continue. */
 void crn_root_advance_queue(struct crn_node *n);
 
 void crn_root_start(struct crn_node *n, struct crn_item *item); /* it shall be flushed */

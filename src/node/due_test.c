@@ -280,7 +280,7 @@ static void targets(void **state)
     cfg.names.persistent_every.count = 1;
     captured_as(2, "heat", CAIRN_CAPTURED);
     assert_int_equal(state_of(2), CRN_ROOT_HELD);
-    captured_as(3, "heat", CAIRN_LOCAL); /* there is no local directory: it goes on to the PFS */
+    captured_as(3, "heat", CAIRN_LOCAL); /* there is no local directory: it is flushed to the PFS */
     assert_int_equal(state_of(3), CRN_ROOT_CHECKING);
     (void)snprintf(cfg.local, sizeof(cfg.local), "/local");
     captured_as(4, "heat", CAIRN_LOCAL);

@@ -3,8 +3,8 @@
  * tells the members of its set. A node that has heard all members makes the parity that it keeps, and
  * tells the root. Only when the parity of all sets is there does the root say LEVEL protected.
  *
- * A failure ends no checkpoint: it goes on to the file system, which includes this level, even if it was
- * held. */
+ * A failure ends no checkpoint. The root flushes it then, even if it was held: persistent includes
+ * protected. */
 #include <inttypes.h>
 #include <string.h>
 

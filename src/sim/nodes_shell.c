@@ -497,7 +497,7 @@ void crn_shell_free(struct world *w, uint32_t node)
     n->core = NULL;
 }
 
-/* The ranks of the node cannot go on; their arenas stay for a drain. */
+/* The ranks of the node cannot continue; their arenas stay for a drain. */
 void crn_shell_die(struct world *w, uint32_t node)
 {
     struct sim_node *n = &w->nodes[node];

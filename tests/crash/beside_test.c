@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Commands that read a store while its job goes on. Between any two of their file operations a
+/* Commands that read a store while its job continues. Between any two of their file operations a
  * version is removed, replaced, or retired so that its file becomes that of the next one: none of
  * this is damage, and none is reported. Real damage still is. A command that needs the version says
  * what has happened to it. */

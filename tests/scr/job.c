@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A job with SCR that can die at any point. Its data are pieces, each a file of its own, which any
- * number of ranks share; so it goes on with another number of ranks.
+ * number of ranks share; so it continues with another number of ranks.
  * usage: job PREFIX OUT STEPS [WHERE STEP RANK]   rank -1: all */
 #include <signal.h>
 

@@ -192,7 +192,7 @@ def prolog():
 
 def daemon():
     """cairnd runs as a step of its own on each node. The application dies with a checkpoint in memory; the
-    daemons go on and commit it, and end when the batch script tells them to."""
+    daemons continue and commit it, and end when the batch script tells them to."""
     sl = Slurm(2)
     job = sl.sbatch(f"srun --overlap --ntasks-per-node=1 {BUILD}/src/cairnd & "
                     f"srun --overlap {JOB} 100000000; "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A job that computes, checkpoints, dies where it is told to, and goes on from where it was. Its end
+/* A job that computes, checkpoints, dies where it is told to, and continues from where it was. Its end
  * is the same whatever happened before.
  * usage: job CONFIG OUT mem|file STEPS [POINT STEP VICTIM]     -1: any step, every rank */
 #include <signal.h>

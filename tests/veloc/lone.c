@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One process takes a checkpoint that the others do not take: after the deadline it is told who is
- * missing, and all go on. */
+ * missing, and all continue. */
 #include "veloc_test.h"
 
 int main(int argc, char **argv)

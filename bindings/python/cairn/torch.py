@@ -355,7 +355,7 @@ class Checkpointer:
         return {(t if type(t) in _PLAIN else _local_of(t)).data_ptr() for t in tensors}
 
     def _free(self):
-        """Waits until a lazy save has read the tensors. Training goes on if it has failed."""
+        """Waits until a lazy save has read the tensors. Training continues if it has failed."""
         try:
             self.session.source_free()
         except Error as error:
@@ -393,7 +393,7 @@ class Checkpointer:
     # Saving -------------------------------------------------------------------------------------
 
     def save(self, step):
-        """Collective. Captures the state and returns a handle; training may go on at once."""
+        """Collective. Captures the state and returns a handle; training may continue at once."""
         tensors = {}
         structure = _flatten(self._state(), "", tensors, {})
         is_lazy = self.capture == "lazy"
