@@ -173,7 +173,8 @@ def ways(case, lost):
     another number of ranks; after a drain without it."""
     left = [h for i, h in enumerate(case.hosts) if i not in lost]
     n = case.count
-    every = {"same": (case.hosts, n), "fewer": (left, n), "ranks": (left, n + 1 if len(lost) % 2 else 2),
+    # All hosts that are left are used: nobody drains the others.
+    every = {"same": (case.hosts, n), "fewer": (left, n), "ranks": (left, len(left) if len(lost) % 2 else n + 1),
              "drained": (left[:1], n)}
     return every if left else {"same": every["same"]}
 
