@@ -11,7 +11,7 @@
 #define MEMBERS 8
 #define LONGEST 3000
 
-struct set {
+struct stripe_set {
     struct crn_stripes plan;
     uint64_t length[MEMBERS];
     uint8_t data[MEMBERS][LONGEST];
@@ -19,7 +19,7 @@ struct set {
 };
 
 /* Bytes of a column, zeros where the stream has none. */
-static void column_of(const struct set *s, uint32_t stripe, uint32_t column, uint8_t *ret)
+static void column_of(const struct stripe_set *s, uint32_t stripe, uint32_t column, uint8_t *ret)
 {
     struct crn_segment x;
 
@@ -28,7 +28,7 @@ static void column_of(const struct set *s, uint32_t stripe, uint32_t column, uin
     memcpy(ret, s->data[x.member] + x.offset, x.bytes);
 }
 
-static void make_parity(struct set *s)
+static void make_parity(struct stripe_set *s)
 {
     uint8_t column[LONGEST];
     uint32_t g, r, c;
@@ -49,7 +49,8 @@ static void make_parity(struct set *s)
 }
 
 /* Which pieces of a stripe are left. */
-static void pieces_of(const struct set *s, uint32_t stripe, unsigned lost, unsigned char *has)
+static void pieces_of(const struct stripe_set *s, uint32_t stripe, unsigned lost,
+                      unsigned char *has)
 {
     struct crn_segment x;
     uint32_t c, r;
@@ -63,7 +64,8 @@ static void pieces_of(const struct set *s, uint32_t stripe, unsigned lost, unsig
 }
 
 /* Rebuilds a segment of a lost member. Returns 0 if too many pieces are lost. */
-static int rebuild_segment(const struct set *s, uint32_t member, uint32_t segment, unsigned lost)
+static int rebuild_segment(const struct stripe_set *s, uint32_t member, uint32_t segment,
+                           unsigned lost)
 {
     uint32_t stripe = crn_stripes_of(&s->plan, member, segment);
     uint64_t bytes = crn_stripes_row_bytes(&s->plan, stripe);
@@ -100,7 +102,7 @@ static uint32_t count_bits(unsigned x)
     return (uint32_t)__builtin_popcount(x);
 }
 
-static void lose_all_subsets(const struct set *s)
+static void lose_all_subsets(const struct stripe_set *s)
 {
     uint32_t refused = 0;
     uint32_t tried = 0;
@@ -127,7 +129,7 @@ static void lose_all_subsets(const struct set *s)
 }
 
 /* The segments cover each stream once, and all parity is as much as the scheme says. */
-static void check_geometry(const struct set *s)
+static void check_geometry(const struct stripe_set *s)
 {
     uint64_t seen[MEMBERS] = {0};
     uint64_t parity = 0;
@@ -159,7 +161,7 @@ static void test_subsets(void **state)
                                                     {CRN_SCHEME_RS, 1},
                                                     {CRN_SCHEME_RS, 2},
                                                     {CRN_SCHEME_RS, 3}};
-    static struct set s;
+    static struct stripe_set s;
     struct crn_rng rng;
     uint32_t n, i, k;
     size_t j;

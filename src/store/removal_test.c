@@ -6,12 +6,12 @@
 enum { MANY = 30 };
 
 /* A store of its own that counts fsyncs. */
-struct counted {
+struct counted_calls {
     struct crn_fs_faulty fs;
     struct crn_store st;
 };
 
-static void count(struct store_env *e, struct counted *c)
+static void count(struct store_env *e, struct counted_calls *c)
 {
     struct crn_errinfo *ei = &e->info;
 
@@ -20,7 +20,7 @@ static void count(struct store_env *e, struct counted *c)
     assert_ok(crn_store_open(&c->fs.fs, e->dir, 0, &c->st, ei));
 }
 
-static long counted(struct counted *c)
+static long counted(struct counted_calls *c)
 {
     return atomic_exchange(&c->fs.calls, 0);
 }
@@ -39,7 +39,7 @@ static void rm_syncs_what_it_relies_on(void **state)
 {
     struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
-    struct counted c;
+    struct counted_calls c;
 
     many(e);
     count(e, &c);
@@ -57,7 +57,7 @@ static void retention_syncs_what_it_relies_on(void **state)
     struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     uint32_t removed;
-    struct counted c;
+    struct counted_calls c;
 
     many(e);
     count(e, &c);
@@ -76,7 +76,7 @@ static void a_writer_syncs_what_stays_once(void **state)
     struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     uint32_t removed;
-    struct counted c;
+    struct counted_calls c;
 
     many(e);
     count(e, &c);
@@ -104,7 +104,7 @@ static void a_writer_looks_at_files_once(void **state)
     struct crn_errinfo *ei = &e->info;
     struct crn_capture_id id = {.seq = 12345};
     uint32_t removed;
-    struct counted c;
+    struct counted_calls c;
     long all, some;
 
     many(e);
@@ -134,7 +134,7 @@ static void taking_again_syncs_one_version(void **state)
 {
     struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
-    struct counted c;
+    struct counted_calls c;
     struct tv again;
     long first;
 
