@@ -508,6 +508,18 @@ static size_t arena_fragments(struct crn_arena *a)
     return n;
 }
 
+/* Is there so much room without an eviction? */
+static int has_gap(struct crn_arena *a, uint64_t bytes)
+{
+    size_t n = arena_fragments(a);
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        if (a->search->f[i].owner == NULL && a->search->f[i].bytes >= bytes)
+            return 1;
+    return 0;
+}
+
 /* Evicts the best window of evictable slots. Returns its offset, or UINT64_MAX if there is none
  * now. */
 static uint64_t make_room(struct crn_arena *a, uint64_t bytes)
@@ -592,7 +604,9 @@ cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state state, struct 
     uint64_t at;
     int slot;
 
-    if (a->made < a->data_bytes && (info->bytes > a->made || crn_rest_is_over(&a->rest)))
+    /* Nothing is evicted as long as the rest has room: a restart or the next version may need it. */
+    if (a->made < a->data_bytes &&
+        (crn_rest_is_over(&a->rest) || (info->bytes > 0 && !has_gap(a, info->bytes))))
         arena_finish(a);
     if (!info->is_spilled && info->bytes > a->data_bytes)
         return crn_fail(
@@ -602,10 +616,6 @@ cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state state, struct 
             (unsigned long long)info->bytes, (unsigned long long)a->data_bytes);
     slot = free_slot(a, 0, limit_of(a, info));
     at = slot >= 0 && !info->is_spilled ? make_room(a, info->bytes) : 0;
-    if (at == UINT64_MAX && a->made < a->data_bytes) {
-        arena_finish(a);
-        at = make_room(a, info->bytes);
-    }
     if (slot < 0 || at == UINT64_MAX)
         return crn_fail(ei, CAIRN_EBUSY, 0, "the arena is full of checkpoints not flushed yet");
     info->offset = at;

@@ -404,6 +404,32 @@ static void the_rest_is_made_beside(void **state)
     test_dir_remove(dir);
 }
 
+/* An image that may go stays while there is other room, ready or not. */
+static void the_rest_comes_before_evictions(void **state)
+{
+    enum { MIB = 1 << 20 };
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_arena_size size = {.bytes = 2 * MIB, .first = MIB};
+    struct crn_slot_info first = capture(1, MIB), second = capture(2, MIB), third = capture(3, MIB);
+    struct crn_arena *a;
+    char dir[256];
+    uint32_t slot, other;
+
+    (void)state;
+    test_dir_make(dir, sizeof(dir));
+    a = make_size(dir, size);
+    assert_ok(crn_arena_take(a, CRN_SLOT_FLUSHED, &first, &slot, ei));
+    assert_ok(
+        crn_arena_take(a, CRN_SLOT_WRITING, &second, &other, ei)); /* nothing has begun the rest */
+    assert_int_equal(crn_slot_state(a, slot), CRN_SLOT_FLUSHED);
+    assert_true(second.offset >= MIB);
+    assert_ok(
+        crn_arena_take(a, CRN_SLOT_WRITING, &third, &other, ei)); /* now the image has to go */
+    assert_true(third.offset == first.offset);
+    crn_arena_close(a);
+    test_dir_remove(dir);
+}
+
 /* As in a tmpfs that has become full. */
 static void a_rest_that_cannot_be_had_is_left(void **state)
 {
@@ -450,6 +476,7 @@ int main(void)
         cmocka_unit_test(images_leave_the_memory),
         cmocka_unit_test(a_damaged_arena_is_refused),
         cmocka_unit_test(the_rest_is_made_beside),
+        cmocka_unit_test(the_rest_comes_before_evictions),
         cmocka_unit_test(a_rest_that_cannot_be_had_is_left),
         cmocka_unit_test(images_align_large_regions),
     };
