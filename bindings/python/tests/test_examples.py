@@ -34,34 +34,29 @@ def test_gpt_is_killed_and_continues(place):
     assert resumed == whole[-len(resumed):]
 
 
-def torchrun(place, directory, ranks, steps, victim_at=None):
+def torchrun(place, directory, ranks, steps, dies_at=None):
     """Lines of a run by torchrun, which starts all workers anew after one has been killed."""
+    program = [EXAMPLES / "gpt.py"]
+    if dies_at is not None:
+        program = [Path(__file__).parent / "dies_once.py", place / "died", f"step {dies_at} ", *program]
     # Without -r and -t, torchrun of PyTorch 1.13 fails on Python 3.11. More than one restart: another
     # process may take the port that torchrun found free for its workers.
-    process = subprocess.Popen(
+    done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--max_restarts", "3", "-r",
-         "1", "-t", "1", "--log_dir", place / "log", "--nproc_per_node", str(ranks),
-         EXAMPLES / "gpt.py", "--dir", directory, "--steps", str(steps), "--every", "10"],
-        stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    lines = []
-    try:
-        for line in process.stdout:
-            lines.append(line.partition(":")[2] if line.startswith("[") else line)
-            if victim_at is not None and f"step {victim_at} " in line:
-                victim_at = None
-                workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-                os.kill(int(workers.split()[-1]), signal.SIGKILL)
-        assert process.wait(800) == 0
-    finally:
-        process.kill()
-        process.wait()
+         "1", "-t", "1", "--log_dir", place / "log", "--nproc_per_node", str(ranks), *program,
+         "--dir", directory, "--steps", str(steps), "--every", "10"],
+        stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=800)
+    assert done.returncode == 0
+    assert (place / "died").exists() == (dies_at is not None)
+    lines = [line.partition(":")[2] if line.startswith("[") else line
+             for line in done.stdout.splitlines()]
     return [line.strip() for line in lines if "step" in line]
 
 
 def test_torchrun_starts_killed_workers_again(place):
     whole = torchrun(place, place / "whole", 2, 40)
     assert len(whole) == 4
-    restarted = torchrun(place, place / "ck", 2, 40, victim_at=20)
+    restarted = torchrun(place, place / "ck", 2, 40, dies_at=20)
     assert restarted[0] == whole[0] and restarted[-1] == whole[-1]
     assert set(restarted) == set(whole)
     more = gpt(place / "ck", "--steps", "60")  # one process goes on with the state of two
