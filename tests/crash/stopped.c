@@ -153,6 +153,11 @@ static cairn_err run_find_version(struct one *o)
     return cairn_find_version(o->s, o->name, 1);
 }
 
+static cairn_err run_verify(struct one *o)
+{
+    return cairn_verify(o->s, o->name, 1);
+}
+
 static cairn_err run_gpu_stream(struct one *o)
 {
     cairn_err rc = cairn_gpu_stream(o->s, NULL);
@@ -396,6 +401,7 @@ static const struct call calls[] = {
     {"cairn_test", run_test, NULL, 1},
     {"cairn_type_size", run_type_size, NULL, 0},
     {"cairn_unprotect", run_unprotect, NULL, 0},
+    {"cairn_verify", run_verify, NULL, 0},
     {"cairn_version_info", run_version_info, NULL, 0},
     {"cairn_version_string", run_version_string, NULL, 0},
     {"cairn_wait", run_wait, NULL, 1},

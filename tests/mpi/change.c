@@ -239,7 +239,7 @@ static void a_failed_open_says_why(void)
 {
     char persistent[300], shm[300], log_file[320], path[300], text[4000] = "";
     const char *settings[] = {persistent,        shm, log_file, "ranks_per_node=2",
-                              "protect=partner", NULL};
+                              "protect=rs:16", NULL};
     struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
     cairn_session *s;
     FILE *f;
