@@ -238,8 +238,7 @@ static void advice_is_the_same_everywhere(void)
 static void a_failed_open_says_why(void)
 {
     char persistent[300], shm[300], log_file[320], path[300], text[4000] = "";
-    const char *settings[] = {persistent,        shm, log_file, "ranks_per_node=2",
-                              "protect=rs:16", NULL};
+    const char *settings[] = {persistent, shm, log_file, "ranks_per_node=2", "protect=rs:16", NULL};
     struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
     cairn_session *s;
     FILE *f;
