@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define THINGS   1024
+#define THINGS   4096
 #define SPECS    8
 #define COPY_NS  20000   /* minimum duration of a copy */
 #define SET_NS   3000000 /* of a kernel: long enough to expose a missing wait */
