@@ -25,8 +25,8 @@ struct crn_mate {
 
 /* Opens a gate of this process. */
 void crn_mate_open(struct crn_mate_gate *gate, const void *memory, struct crn_mate *ret);
-/* From now on no write begins. One that a stopped process had begun may still end: who cannot wait
- * for the writers must not use the memory again. */
+/* From now on no write begins. A stopped process may still end one that it had begun: a
+ * caller that cannot wait for the writers must not use the memory again. */
 void crn_mate_shut(struct crn_mate_gate *gate);
 
 /* Can this process write there? Also tells whether it is that very process. */

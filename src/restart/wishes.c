@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who wants what. A rank computes which readers read the parts that it wants, and tells those: what a
+/* The wishes of the ranks. A rank computes which readers read the parts that it wants, and tells those: what a
  * rank holds grows with what it wants or reads, not with the number of ranks. Readers learn how many
  * messages to wait for from a sum over all ranks, one number for each reader. */
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A pass over all checkpoints of the job is cut into slices of a fraction of a second. The loop starts one
- * in a second, and only if nothing else goes on, so that no checkpoint ever waits for more than a slice.
+/* A pass over all checkpoints of the job is cut into slices of a fraction of a second. The loop starts
+ * one a second, and only while the service is idle, so that no checkpoint waits for more than a slice.
  *
  * Reading claims no slot: a rank may drop its capture at any time. Only if a checksum is wrong are the
  * slots claimed, and the chunk is read again. */
